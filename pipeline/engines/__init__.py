@@ -1,0 +1,1 @@
+"""Text to ids and character offsets, many rows at a time."""

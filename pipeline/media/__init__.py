@@ -1,0 +1,1 @@
+"""Placeholders to media spans: sizes from headers, counts by family."""

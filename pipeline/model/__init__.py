@@ -1,0 +1,1 @@
+"""A model folder or hub id to a model bundle, once per run."""

@@ -1,0 +1,1 @@
+"""Raw rows to requests: shapes told apart, bodies validated and rebuilt as the server does."""

@@ -1,0 +1,1 @@
+"""Input files to shards, and a shard to raw rows."""

@@ -1,0 +1,6 @@
+"""JSON as Python sees it: the only loose type that crosses from parsing into the pipeline."""
+
+from typing import TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+JsonObject: TypeAlias = dict[str, Json]

@@ -1,0 +1,182 @@
+"""The job as people write it: command line, `--config` file and `--set` all end here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from promptmill.schemas import profile
+from promptmill.schemas.json_types import JsonObject
+
+
+class Task(StrEnum):
+    """What the rows are for; decides the defaults the server would take."""
+
+    GENERATE = "generate"
+    """What a server would prefill; one id of context is kept for output where truncation is -1."""
+    POOLING = "pooling"
+    """Embeddings and scores: the whole context, special tokens as for completions."""
+    TRAIN = "train"
+    """Whole conversations: no generation prompt, the whole context, mask on."""
+
+
+class Side(StrEnum):
+    """Which end a truncation takes."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class ContentFormat(StrEnum):
+    """How list content reaches the template (vLLM's --chat-template-content-format)."""
+
+    AUTO = "auto"
+    STRING = "string"
+    OPENAI = "openai"
+
+
+class OnOverlong(StrEnum):
+    """What becomes of a prompt that does not fit and asks for no truncation."""
+
+    ERROR = "error"
+    TRUNCATE = "truncate"
+    DROP = "drop"
+
+
+class OnError(StrEnum):
+    """What a reject does to the run."""
+
+    RECORD = "record"
+    FAIL = "fail"
+
+
+class ColumnNames(StrEnum):
+    """The dialect of the column names."""
+
+    VLLM = "vllm"
+    HF = "hf"
+
+
+class OutputFormat(StrEnum):
+    """The file format of the parts."""
+
+    PARQUET = "parquet"
+    ARROW = "arrow"
+
+
+class EngineName(StrEnum):
+    """What turns text into ids."""
+
+    AUTO = "auto"
+    TOKENIZERS = "tokenizers"
+    FASTOKENS = "fastokens"
+    GIGATOKEN = "gigatoken"
+
+
+class MaskTurns(StrEnum):
+    """Which assistant turns the mask marks."""
+
+    ALL = "all"
+    LAST = "last"
+
+
+class JobOptions(BaseModel):
+    """Every option of a run. Field names are the option names with underscores."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    input: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Files, folders, globs or URLs; JSONL (.gz, .zst), Parquet, Arrow, saved data sets."""
+    output: str
+    """The output folder."""
+    model: str
+    """A local model folder or a hub id."""
+    revision: str | None = None
+    """Hub revision: branch, tag or commit."""
+    tokenizer_mode: str = "auto"
+    """auto, hf, mistral, deepseek_v4, ... or a registered name."""
+    task: Task = Task.GENERATE
+    """What the rows are for."""
+
+    max_model_len: Annotated[int, Field(gt=0)] | None = None
+    """Context length in ids; derived from the model when not given."""
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    """Default for rows that give none; -1 is all the context that the task leaves."""
+    truncation_side: Side | None = None
+    """Default for rows that give none."""
+    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    """Default output budget for rows that give none."""
+    on_overlong: OnOverlong = OnOverlong.ERROR
+    """What to do with prompts that do not fit."""
+
+    chat_template: str | None = None
+    """A file or a template text that replaces the model's."""
+    chat_template_content_format: ContentFormat = ContentFormat.AUTO
+    """How list content reaches the template."""
+    chat_template_kwargs: JsonObject = Field(default_factory=dict)
+    """Template variables for rows; the row's own win."""
+    default_chat_template_kwargs: JsonObject = Field(default_factory=dict)
+    """The server's defaults for template variables."""
+    trust_request_chat_template: bool = False
+    """Accept a template that comes with a row."""
+    clock: datetime | None = None
+    """What strftime_now tells templates; the run's start when not given."""
+    render_timeout: Annotated[float, Field(ge=0)] = profile.RENDER_TIMEOUT_SECONDS
+    """Seconds one template may take; 0 disables."""
+    escape_control_tokens: bool = False
+    """Encode control spellings inside message content as plain text."""
+
+    columns: ColumnNames = ColumnNames.VLLM
+    """Column names as vLLM or as Hugging Face has them."""
+    with_text: bool = False
+    """Store the rendered text."""
+    with_offsets: bool = True
+    """Store code point offsets per id."""
+    with_mask: bool | None = None
+    """Store the assistant mask; on by default under --task train."""
+    mask: MaskTurns = MaskTurns.ALL
+    """Which assistant turns the mask marks."""
+    format: OutputFormat = OutputFormat.PARQUET
+    """File format of the parts."""
+    compression: str = "zstd"
+    """Codec of the parts: zstd, lz4, snappy, gzip or none."""
+
+    text_column: str | None = None
+    """The column or key that holds plain documents."""
+    id_column: str | None = None
+    """The column or key that holds the row's id."""
+    append_eos: bool = False
+    """Append the EOS id to documents."""
+
+    rows_per_shard: Annotated[int, Field(gt=0)] | None = None
+    """Cut shards by rows instead of bytes."""
+    shard_bytes: Annotated[int, Field(gt=0)] | None = None
+    """Input bytes per shard."""
+    workers: Annotated[int, Field(gt=0)] | None = None
+    """Worker actors; the cores of the machine when not given."""
+    local: bool = False
+    """Run in this process, without Ray."""
+    address: str | None = None
+    """Ray address; a Ray of our own when not given."""
+    engine: EngineName = EngineName.AUTO
+    """What turns text into ids."""
+    on_error: OnError = OnError.RECORD
+    """Record rejects and go on, or fail at the first."""
+    max_rejects: Annotated[int, Field(ge=0)] | None = None
+    """More rejects than this end in exit code 3."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JobOptions:
+        if self.rows_per_shard is not None and self.shard_bytes is not None:
+            raise ValueError("rows_per_shard and shard_bytes exclude each other; give one")
+        if self.append_eos and self.text_column is None:
+            raise ValueError("append_eos is for documents; name their text_column")
+        return self
+
+    @property
+    def mask_wanted(self) -> bool:
+        """Whether rows carry a mask."""
+        return self.with_mask if self.with_mask is not None else self.task is Task.TRAIN

@@ -1,0 +1,24 @@
+"""The rules profile: which serving front end "the same as online" means, and its numbers.
+
+The next profile is a change here and in the modules whose docstrings say "profile rule".
+"""
+
+from typing import Final
+
+NAME: Final = "vllm-0.33"
+"""Recorded in every run and part of its fingerprint."""
+
+TRANSFORMERS_RANGE: Final = ">=5.16.1,<5.21"
+"""The transformers releases this profile was checked with (loading only)."""
+
+COMPLETION_MAX_TOKENS: Final = 16
+"""`max_tokens` of a completion body that gives none."""
+
+DEFAULT_CONTEXT_LENGTH: Final = 2048
+"""Context length where no key of config.json names one."""
+
+MEDIA_PER_PROMPT: Final = 999
+"""Items of one modality that a prompt may have."""
+
+RENDER_TIMEOUT_SECONDS: Final = 30.0
+"""Time one template may take."""

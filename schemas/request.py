@@ -1,0 +1,179 @@
+"""A row on its way: as read, as a request, as rendered text, as token ids.
+
+Everything here is frozen: a step takes one of these and gives the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from promptmill.schemas.errors import RowError
+from promptmill.schemas.json_types import JsonObject
+from promptmill.schemas.media import MediaItem, MediaSpan
+
+Ids: TypeAlias = npt.NDArray[np.int32]
+"""Token ids, shape (n,)."""
+Offsets: TypeAlias = npt.NDArray[np.int32]
+"""Code point spans of tokens, shape (n, 2), end exclusive."""
+Mask: TypeAlias = npt.NDArray[np.int8]
+"""1 where a loss belongs, shape (n,)."""
+CharSpan: TypeAlias = tuple[int, int]
+"""A half-open range of code points."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One row as it stands in its input file."""
+
+    source: str
+    """The input file, relative to the input the user named."""
+    row_index: int
+    """0-based; for JSONL the line number minus one, blank lines counted."""
+    data: bytes | JsonObject | None
+    """A JSONL line without its newline, or a decoded row of a columnar file; None with `error`."""
+    error: RowError | None = None
+    """Set where the reader could not carry the row (a line over the size limit)."""
+    byte_range: tuple[int, int] | None = None
+    """Where the line lies in its (uncompressed) file, for lines."""
+
+
+class Endpoint(StrEnum):
+    """Which server endpoint a row would go to; decides defaults (RULES 2.8)."""
+
+    CHAT = "chat"
+    COMPLETION = "completion"
+    EMBEDDING = "embedding"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """The parts of a chat body that decide the rendered text, already validated and rebuilt."""
+
+    messages: list[JsonObject]
+    """In the key order of vLLM's request model, unknown keys of known objects as it keeps them."""
+    tools: list[JsonObject] | None = None
+    """As `model_dump()` of vLLM's tool model: explicit nulls, unknown keys gone."""
+    chat_template: str | None = None
+    chat_template_kwargs: JsonObject | None = None
+    add_generation_prompt: bool | None = None
+    """None: the row does not say; the task's default applies."""
+    continue_final_message: bool = False
+    documents: list[JsonObject] | None = None
+    reasoning_effort: str | None = None
+    mm_processor_kwargs: JsonObject | None = None
+    media_io_kwargs: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextPrompt:
+    """A completion prompt or a document: text as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokensPrompt:
+    """A prompt that came as ids: no template, no tokenizer."""
+
+    token_ids: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The budget fields of a row as it gave them; None where it gave none."""
+
+    truncate_prompt_tokens: int | None = None
+    truncation_side: str | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    add_special_tokens: bool | None = None
+    echo: bool = False
+    return_token_ids: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a prompt comes from."""
+
+    source: str
+    row_index: int
+    prompt_index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One prompt to be made: a row, or one of the several prompts of a row."""
+
+    custom_id: str
+    place: Place
+    endpoint: Endpoint
+    prompt: ChatPrompt | TextPrompt | TokensPrompt
+    budget: Budget = field(default_factory=Budget)
+    passthrough: JsonObject = field(default_factory=dict)
+    """What rendering does not consume (sampling and so on): becomes the `request` column."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A request after rendering. Exactly one of `text` and `token_ids` is set."""
+
+    text: str | None = None
+    token_ids: list[int] | None = None
+    """Set where the renderer answers in ids (mistral, prompts that came as ids)."""
+    special_ranges: tuple[CharSpan, ...] | None = None
+    """None: the tokenizer finds control tokens in the text. Otherwise exactly these character
+    ranges are control tokens, each the id of its spelling, and all else is plain text."""
+    assistant_spans: tuple[CharSpan, ...] | None = None
+    """Characters that assistant turns wrote, where a mask is wanted."""
+    media: tuple[MediaItem, ...] = ()
+    """In the order of their placeholders."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """A prompt as token ids, with everything that runs parallel to them.
+
+    `ids`, `offsets` and `mask` are views into a batch's flat arrays. `offsets` and `mask` may be
+    shorter than `ids` only by padding, which is on the right.
+    """
+
+    request: Request
+    text: str | None
+    """The text that `offsets` point into: rendered, before any cut."""
+    ids: Ids
+    offsets: Offsets | None = None
+    mask: Mask | None = None
+    spans: tuple[MediaSpan, ...] = ()
+    original_num_tokens: int = 0
+    """Expanded length before any cut, in ids."""
+    truncated_left: int = 0
+    truncated_right: int = 0
+    max_tokens: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A prompt that ended in an error, with what is needed to find and re-run it."""
+
+    row: RawRow
+    error: RowError
+    custom_id: str | None = None
+    prompt_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """Token rows and rejects, each in input order."""
+
+    rows: list[TokenRow]
+    rejects: list[Reject]
+    blank_lines: int = 0

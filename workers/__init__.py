@@ -1,0 +1,1 @@
+"""Where and when the steps run: queue, actors, fleet, one-process mode, command line."""
