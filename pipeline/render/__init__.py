@@ -1,1 +1,1 @@
-"""Requests to prompt text (or ids): conversations, templates, masks, and the time a template may take."""
+"""Requests to prompt text or ids: conversations, templates, masks, the render timeout."""
