@@ -26,6 +26,10 @@ CharSpan: TypeAlias = tuple[int, int]
 """A half-open range of code points."""
 
 
+DOUBLE_BOS = "double_bos"
+"""How the warning of a prompt that starts with two BOS ids begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawRow:
     """One row as it stands in its input file."""

@@ -1,0 +1,250 @@
+"""Rendered text to ids and offsets: the character gate, the engine, the tokenizer's own cut.
+
+A batch goes to the engine in one call; a row it cannot take is told from the others and loses
+only itself. What the server's tokenizer call does by itself, counting the special tokens it adds
+(RULES 2.5), is done here; every other cut is in `fit.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from promptmill.pipeline.engines.base import Engine, FlatTokens
+from promptmill.pipeline.engines.plain import PlainRanges
+from promptmill.pipeline.engines.special import AddedIds
+from promptmill.pipeline.params import TokenizeParams
+from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
+
+INT32_MAX = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextJob:
+    """One rendered prompt and the rules for it."""
+
+    rendered: Rendered
+    params: TokenizeParams
+    append_eos: bool = False
+    mask_wanted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """A tokenized prompt, cut only where the server's tokenizer call cuts by itself."""
+
+    ids: Ids
+    offsets: Offsets | None
+    """Into `text`; None for prompts that came as ids."""
+    mask: Mask | None
+    text: str | None
+    """The rendered text, lower-cased where asked; what offsets point into."""
+    fitted_text: str | None
+    """The text the tokenizer saw: the server's `prompt`."""
+    original_num_tokens: int
+    cut_left: int = 0
+    cut_right: int = 0
+
+
+class TextTokenizer:
+    """Tokenizes batches of rendered prompts with one engine.
+
+    Args:
+        engine: text to ids without special tokens.
+        ranges: the same for texts whose control tokens are given as ranges.
+        added: what `add_special_tokens` puts around a prompt.
+        max_chars_per_token: for the character gate; None: no gate.
+        tokenizer_side: where the tokenizer cuts when no side is asked for.
+        eos_token_id: for `append_eos`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        ranges: PlainRanges,
+        added: AddedIds,
+        *,
+        max_chars_per_token: int | None,
+        tokenizer_side: str,
+        eos_token_id: int | None,
+    ) -> None:
+        self.engine = engine
+        self._ranges = ranges
+        self._added = added
+        self._max_chars_per_token = max_chars_per_token
+        self._side = tokenizer_side
+        self._eos = eos_token_id
+
+    def encode(self, jobs: Sequence[TextJob]) -> list[Tokens | RowError]:
+        """One result a job, in order."""
+        results: list[Tokens | RowError | None] = [None] * len(jobs)
+        fitted: dict[int, tuple[str, int]] = {}
+        for index, job in enumerate(jobs):
+            try:
+                if job.rendered.token_ids is not None:
+                    results[index] = _tokens_of_ids(job.rendered.token_ids)
+                else:
+                    text = job.rendered.text or ""
+                    fitted[index] = job.params.fit_text(text, self._max_chars_per_token)
+            except RowError as error:
+                results[index] = error
+        flat = [i for i in fitted if jobs[i].rendered.special_ranges is None]
+        offsets = any(_offsets_wanted(jobs[i]) for i in flat)
+        encoded = self._encode_texts([fitted[i][0] for i in flat], offsets=offsets)
+        by_index: dict[int, _Encoded | RowError] = dict(zip(flat, encoded, strict=True))
+        for index, (text, shift) in fitted.items():
+            one = by_index.get(index) or self._encode_ranges(jobs[index], text, shift)
+            results[index] = (
+                one if isinstance(one, RowError) else self._finish(jobs[index], one, text, shift)
+            )
+        return [r for r in results if r is not None]
+
+    def _encode_texts(self, texts: Sequence[str], *, offsets: bool) -> list[_Encoded | RowError]:
+        """The whole batch at once; row by row only when that fails."""
+        if not texts:
+            return []
+        try:
+            return list(_split(self.engine.encode(texts, offsets=offsets)))
+        except RowError as error:
+            if len(texts) == 1:
+                return [error]
+        except (TypeError, ValueError, OverflowError) as error:
+            if len(texts) == 1:
+                return [_tokenizer_error(error)]
+        return [self._encode_texts([text], offsets=offsets)[0] for text in texts]
+
+    def _encode_ranges(self, job: TextJob, text: str, shift: int) -> _Encoded | RowError:
+        ranges = _clip(job.rendered.special_ranges or (), shift, len(text))
+        try:
+            return next(iter(_split(self._ranges.encode(text, ranges))))
+        except RowError as error:
+            return error
+
+    def _finish(self, job: TextJob, tokens: _Encoded, text: str, shift: int) -> Tokens:
+        """Mask, the tokenizer's own cut, the special tokens around it, the offset shift."""
+        params = job.params
+        mask = _mask(tokens, job.rendered.assistant_spans, shift) if job.mask_wanted else None
+        prefix, suffix = self._around(job)
+        room, length = params.tokenizer_limit, len(tokens.ids)
+        cut = None
+        if room is not None and params.truncate_prompt_tokens is not None:
+            room = max(0, room - len(prefix) - len(suffix))
+            if room < length:
+                cut = slice(length - room, length) if self._side == "left" else slice(0, room)
+        ids, offsets = tokens.ids, tokens.offsets
+        if cut is not None:
+            ids = ids[cut]
+            offsets = None if offsets is None else offsets[cut]
+            mask = None if mask is None else mask[cut]
+        if offsets is not None and shift:
+            offsets = np.where((offsets == 0).all(axis=1, keepdims=True), offsets, offsets + shift)
+        rendered_text = job.rendered.text or ""
+        return Tokens(
+            ids=_around(prefix, ids, suffix),
+            offsets=None if offsets is None else _pad_pairs(prefix, offsets, suffix),
+            mask=None if mask is None else _pad_mask(prefix, mask, suffix),
+            text=rendered_text[:shift] + text if params.do_lower_case else rendered_text,
+            fitted_text=text,
+            original_num_tokens=length + len(prefix) + len(suffix),
+            cut_left=0 if cut is None else cut.start,
+            cut_right=0 if cut is None else length - cut.stop,
+        )
+
+    def _around(self, job: TextJob) -> tuple[Ids, Ids]:
+        empty = np.empty(0, np.int32)
+        prefix, suffix = (
+            (self._added.prefix, self._added.suffix)
+            if job.params.add_special_tokens
+            else (empty, empty)
+        )
+        if job.append_eos and self._eos is not None and self._eos not in suffix[-1:]:
+            suffix = np.append(suffix, np.int32(self._eos))
+        return prefix, suffix
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    ids: Ids
+    offsets: Offsets | None
+
+
+def _split(flat: FlatTokens) -> Sequence[_Encoded]:
+    """Views of one row each."""
+    bounds = flat.splits.tolist()
+    return [
+        _Encoded(flat.ids[a:b], None if flat.offsets is None else flat.offsets[a:b])
+        for a, b in pairwise(bounds)
+    ]
+
+
+def _offsets_wanted(job: TextJob) -> bool:
+    return job.params.return_token_offsets or job.mask_wanted
+
+
+def _tokens_of_ids(token_ids: list[int]) -> Tokens:
+    if any(not 0 <= i <= INT32_MAX for i in token_ids):
+        bad = next(i for i in token_ids if not 0 <= i <= INT32_MAX)
+        raise RowError(
+            ErrorCode.TOKEN_OUT_OF_VOCABULARY,
+            f"Token id {bad} is out of vocabulary.",
+            value=bad,
+            stage=Stage.TOKENIZE,
+        )
+    ids = np.array(token_ids, dtype=np.int32)
+    return Tokens(
+        ids=ids,
+        offsets=None,
+        mask=None,
+        text=None,
+        fitted_text=None,
+        original_num_tokens=len(ids),
+    )
+
+
+def _tokenizer_error(error: Exception) -> RowError:
+    return RowError(
+        ErrorCode.TOKENIZER_ERROR,
+        f"The tokenizer refused the text ({type(error).__name__}). Check the row's characters.",
+        stage=Stage.TOKENIZE,
+    )
+
+
+def _clip(ranges: Sequence[CharSpan], shift: int, length: int) -> list[CharSpan]:
+    """Ranges that lie wholly in the kept part of the text, relative to it."""
+    moved = ((start - shift, stop - shift) for start, stop in ranges)
+    return [(start, stop) for start, stop in moved if start >= 0 and stop <= length]
+
+
+def _mask(tokens: _Encoded, spans: Sequence[CharSpan] | None, shift: int) -> Mask:
+    """1 for every token that covers a character of an assistant span."""
+    mask = np.zeros(len(tokens.ids), np.int8)
+    if tokens.offsets is None:
+        return mask
+    starts, stops = tokens.offsets[:, 0], tokens.offsets[:, 1]
+    for start, stop in spans or ():
+        mask[(starts < stop - shift) & (stops > start - shift)] = 1
+    return mask
+
+
+def _around(prefix: Ids, ids: Ids, suffix: Ids) -> Ids:
+    if not len(prefix) and not len(suffix):
+        return ids
+    return np.concatenate([prefix, ids, suffix])
+
+
+def _pad_pairs(prefix: Ids, offsets: Offsets, suffix: Ids) -> Offsets:
+    """Special tokens around a prompt have the span (0, 0), as in Hugging Face's tokenizers."""
+    if not len(prefix) and not len(suffix):
+        return offsets
+    before, after = np.zeros((len(prefix), 2), np.int32), np.zeros((len(suffix), 2), np.int32)
+    return np.concatenate([before, offsets, after])
+
+
+def _pad_mask(prefix: Ids, mask: Mask, suffix: Ids) -> Mask:
+    if not len(prefix) and not len(suffix):
+        return mask
+    return np.concatenate([np.zeros(len(prefix), np.int8), mask, np.zeros(len(suffix), np.int8)])
