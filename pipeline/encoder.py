@@ -14,10 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from promptmill.pipeline.engines.decode import Decoder
-from promptmill.pipeline.engines.load import load_engine
-from promptmill.pipeline.engines.plain import PlainRanges
-from promptmill.pipeline.engines.special import added_special_ids
 from promptmill.pipeline.fit import Fitter
 from promptmill.pipeline.limits import check_engine_limits, resolve_max_tokens, tokenize_params
 from promptmill.pipeline.model.generation import generation_defaults
@@ -26,7 +22,7 @@ from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.parse.rows import parse_row
 from promptmill.pipeline.render.guard import GuardedRenderer
 from promptmill.pipeline.render.load import load_renderer
-from promptmill.pipeline.tokenize import TextJob, TextTokenizer, Tokens
+from promptmill.pipeline.tokenize import TextJob, TextTokenizer, Tokens, load_tokenizer
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.options import JobOptions, OnOverlong, Task
@@ -86,27 +82,29 @@ class Encoder:
         JobError: the model and the options do not go together.
     """
 
-    def __init__(self, bundle: ModelBundle, options: JobOptions, clock: datetime) -> None:
+    def __init__(
+        self,
+        bundle: ModelBundle,
+        options: JobOptions,
+        clock: datetime,
+        tokenizer: TextTokenizer | None = None,
+    ) -> None:
         self.bundle = bundle
         self.options = options
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)
         renderer = load_renderer(bundle, options, clock)
         self._renderer = GuardedRenderer(renderer, options.render_timeout)
+        self._tokenizer = tokenizer or load_tokenizer(bundle, options.engine)
         facts = bundle.facts
-        self._tokenizer = TextTokenizer(
-            load_engine(bundle, options.engine),
-            PlainRanges(bundle),
-            added_special_ids(bundle),
-            max_chars_per_token=facts.max_chars_per_token,
-            tokenizer_side=facts.truncation_side,
-            eos_token_id=facts.eos_token_id,
-        )
         exact = bundle.tokenizer_mode == "mistral"
         self._fitter = Fitter(facts.truncation_side, facts.pad_token_id, exact_counts=exact)
-        self._decoder = Decoder(bundle)
         self._defaults = generation_defaults(bundle) if options.task is Task.GENERATE else {}
         self._max_token_id = max(facts.max_token_id, (bundle.model_vocab_size or 0) - 1)
         self._ids_seen: set[str] = set()
+
+    def with_options(self, options: JobOptions, clock: datetime) -> Encoder:
+        """Another encoder for the same model, sharing the loaded tokenizer."""
+        return Encoder(self.bundle, options, clock, self._tokenizer)
 
     @property
     def needs_replacement(self) -> bool:
@@ -134,6 +132,14 @@ class Encoder:
         order = {id(row): n for n, row in enumerate(rows)}
         rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
         return EncodedBatch(done, rejects, blank_lines=sum(not found for found in parsed))
+
+    def rules(self, request: Request) -> TokenizeParams:
+        """The budget and truncation rules for one prompt.
+
+        Raises:
+            RowError: INVALID_BUDGET where the row's fields contradict the context length.
+        """
+        return tokenize_params(request, self.options, self.max_model_len, self.bundle.facts)
 
     def render(self, jobs: Sequence[Job], refuse: Refuse) -> list[RenderedJob]:
         """Chat template, or the prompt as it is."""
@@ -188,7 +194,7 @@ class Encoder:
         request, tokens = item.job.request, item.tokens
         text = tokens.text
         if text is None and item.job.params.needs_detokenization:
-            text = self._decoder.decode(tokens.ids.tolist())
+            text = self._tokenizer.decode(tokens.ids.tolist())
         warnings = (*request.warnings, *item.rendered.warnings, *self._bos_warnings(tokens))
         return TokenRow(
             request=self._with_defaults(request),
@@ -214,9 +220,7 @@ class Encoder:
                     continue
                 try:
                     self._check_id(request.custom_id)
-                    params = tokenize_params(
-                        request, self.options, self.max_model_len, self.bundle.facts
-                    )
+                    params = self.rules(request)
                 except RowError as error:
                     rules = TokenizeParams(max_total_tokens=self.max_model_len)
                     refuse(Job(row, request, rules), error, Stage.PARSE)

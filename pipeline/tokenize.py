@@ -14,10 +14,14 @@ from itertools import pairwise
 import numpy as np
 
 from promptmill.pipeline.engines.base import Engine, FlatTokens
+from promptmill.pipeline.engines.decode import Decoder
+from promptmill.pipeline.engines.load import load_engine
 from promptmill.pipeline.engines.plain import PlainRanges
-from promptmill.pipeline.engines.special import AddedIds
+from promptmill.pipeline.engines.special import AddedIds, added_special_ids
 from promptmill.pipeline.params import TokenizeParams
+from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.options import EngineName
 from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
 
 INT32_MAX = np.iinfo(np.int32).max
@@ -57,9 +61,8 @@ class TextTokenizer:
         engine: text to ids without special tokens.
         ranges: the same for texts whose control tokens are given as ranges.
         added: what `add_special_tokens` puts around a prompt.
-        max_chars_per_token: for the character gate; None: no gate.
-        tokenizer_side: where the tokenizer cuts when no side is asked for.
-        eos_token_id: for `append_eos`.
+        decoder: ids to text.
+        facts: the character gate, the tokenizer's side and EOS.
     """
 
     def __init__(
@@ -67,17 +70,18 @@ class TextTokenizer:
         engine: Engine,
         ranges: PlainRanges,
         added: AddedIds,
-        *,
-        max_chars_per_token: int | None,
-        tokenizer_side: str,
-        eos_token_id: int | None,
+        decoder: Decoder,
+        facts: TokenizerFacts,
     ) -> None:
         self.engine = engine
         self._ranges = ranges
         self._added = added
-        self._max_chars_per_token = max_chars_per_token
-        self._side = tokenizer_side
-        self._eos = eos_token_id
+        self._decoder = decoder
+        self._facts = facts
+
+    def decode(self, token_ids: list[int]) -> str:
+        """Ids as text, special tokens spelled out."""
+        return self._decoder.decode(token_ids)
 
     def encode(self, jobs: Sequence[TextJob]) -> list[Tokens | RowError]:
         """One result a job, in order."""
@@ -89,7 +93,7 @@ class TextTokenizer:
                     results[index] = _tokens_of_ids(job.rendered.token_ids)
                 else:
                     text = job.rendered.text or ""
-                    fitted[index] = job.params.fit_text(text, self._max_chars_per_token)
+                    fitted[index] = job.params.fit_text(text, self._facts.max_chars_per_token)
             except RowError as error:
                 results[index] = error
         flat = [i for i in fitted if jobs[i].rendered.special_ranges is None]
@@ -134,7 +138,11 @@ class TextTokenizer:
         if room is not None and params.truncate_prompt_tokens is not None:
             room = max(0, room - len(prefix) - len(suffix))
             if room < length:
-                cut = slice(length - room, length) if self._side == "left" else slice(0, room)
+                cut = (
+                    slice(length - room, length)
+                    if self._facts.truncation_side == "left"
+                    else slice(0, room)
+                )
         ids, offsets = tokens.ids, tokens.offsets
         if cut is not None:
             ids = ids[cut]
@@ -161,9 +169,24 @@ class TextTokenizer:
             if job.params.add_special_tokens
             else (empty, empty)
         )
-        if job.append_eos and self._eos is not None and self._eos not in suffix[-1:]:
-            suffix = np.append(suffix, np.int32(self._eos))
+        if (
+            job.append_eos
+            and self._facts.eos_token_id is not None
+            and self._facts.eos_token_id not in suffix[-1:]
+        ):
+            suffix = np.append(suffix, np.int32(self._facts.eos_token_id))
         return prefix, suffix
+
+
+def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
+    """The tokenizer of a model, ready for batches; loads in a second or so."""
+    return TextTokenizer(
+        load_engine(bundle, engine),
+        PlainRanges(bundle),
+        added_special_ids(bundle),
+        Decoder(bundle),
+        bundle.facts,
+    )
 
 
 @dataclass(frozen=True, slots=True)

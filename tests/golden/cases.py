@@ -1,0 +1,200 @@
+"""Golden cases of every kind, each run the way a row of a job goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from compare import Verdict, difference, error_difference
+from models import Encoders
+from units import run_unit
+
+from promptmill.pipeline.encoder import Encoder, Job, RenderedJob, TokenizedJob
+from promptmill.pipeline.params import TokenizeParams
+from promptmill.pipeline.parse.rows import parse_row
+from promptmill.schemas.errors import RowError, Stage
+from promptmill.schemas.request import RawRow, Reject, Request
+
+CHAT_FIELDS = (
+    "messages",
+    "tools",
+    "chat_template",
+    "chat_template_kwargs",
+    "add_generation_prompt",
+    "continue_final_message",
+    "documents",
+    "reasoning_effort",
+)
+MEDIA_MODELS = ("_vl", "llava", "gemma3_mm", "internvl", "pixtral")
+
+
+def is_in_group(case: dict[str, Any], group: str | None) -> bool:
+    """Whether a case belongs to one of the groups text, media, deepseek."""
+    if group is None:
+        return True
+    model = str(case["input"].get("model_dir", ""))
+    mode = str((case["input"].get("engine") or {}).get("tokenizer_mode", ""))
+    if mode.startswith("deepseek_v4") or "deepseek_recipe" in model:
+        found = "deepseek"
+    elif model.startswith("media/") or any(name in model for name in MEDIA_MODELS):
+        found = "media"
+    else:
+        found = "text"
+    return found == group
+
+
+class CaseRunner:
+    """Runs cases; loads each model once."""
+
+    def __init__(self, models: Path | None) -> None:
+        self._encoders = Encoders(models)
+
+    def run(self, case: dict[str, Any]) -> Verdict:
+        """One case, whatever its kind."""
+        given, expected = case["input"], case["expected"]
+        label = f"{given['kind']} {given.get('model_dir', '')}".strip()
+        if given["kind"] == "unit":
+            return run_unit(case)
+        if not self._encoders.folder(given["model_dir"]).is_dir():
+            return Verdict(case["id"], label, False, f"no model folder {given['model_dir']}")
+        encoder = self._encoder(given)
+        if given["kind"] == "tokenizer_info":
+            reason = tokenizer_info_difference(encoder, expected["result"])
+        else:
+            reason = self._row_difference(encoder, given, expected)
+        return Verdict(case["id"], label, reason is None, reason or "")
+
+    def _encoder(self, given: dict[str, Any]) -> Encoder:
+        engine, server = given.get("engine") or {}, given.get("server") or {}
+        options: dict[str, object] = {
+            "max_model_len": engine.get("max_model_len", 4096),
+            "tokenizer_mode": engine.get("tokenizer_mode", "auto"),
+            "trust_request_chat_template": server.get("trust_request_chat_template", True),
+            "default_chat_template_kwargs": server.get("default_chat_template_kwargs") or {},
+        }
+        for name in ("chat_template", "chat_template_content_format"):
+            if server.get(name) is not None:
+                options[name] = server[name]
+        return self._encoders.get(given["model_dir"], **options)
+
+    def _row_difference(
+        self, encoder: Encoder, given: dict[str, Any], expected: dict[str, Any]
+    ) -> str | None:
+        found = run_prompts(encoder, body_of(given), given)
+        if isinstance(found, RowError):
+            if expected.get("error") is None:
+                return f"refused: {found.code} {found.message}"
+            return error_difference(found, expected["error"])
+        if expected.get("error") is not None:
+            return f"accepted, the reference refused: {expected['error']['message'][:200]}"
+        wanted = expected.get("batch") or [expected]
+        if len(found) != len(wanted):
+            return f"{len(found)} prompts, the reference has {len(wanted)}"
+        reasons = (
+            prompt_difference(encoder, item, one) for item, one in zip(found, wanted, strict=True)
+        )
+        return next((reason for reason in reasons if reason), None)
+
+
+def body_of(given: dict[str, Any]) -> dict[str, Any]:
+    """The request body a client would have sent."""
+    request = dict(given.get("request") or {})
+    if given["kind"] == "chat":
+        return {k: given[k] for k in CHAT_FIELDS if k in given} | request
+    if given["kind"] == "prompt_dict":
+        return {"prompt": given["prompt"].get("prompt") or given["prompt"]["prompt_token_ids"]}
+    return {"prompt": given["prompt"], **request}
+
+
+def run_prompts(
+    encoder: Encoder, body: dict[str, Any], given: dict[str, Any]
+) -> list[TokenizedJob] | RowError:
+    """A row's prompts up to the first cut, or the error it ends in."""
+    raw = RawRow("case", 0, json.dumps(body).encode())
+    refused: list[RowError] = []
+
+    def refuse(job: Job, error: RowError, stage: Stage) -> None:
+        refused.append(error)
+
+    jobs: list[Job] = []
+    for request in parse_row(raw, encoder.options):
+        if isinstance(request, Reject):
+            return request.error
+        try:
+            jobs.append(Job(raw, request, rules_of(encoder, request, given)))
+        except RowError as error:
+            return error
+    rendered: list[RenderedJob] = encoder.render(jobs, refuse)
+    done = encoder.tokenize(rendered, refuse)
+    return refused[0] if refused else done
+
+
+def rules_of(encoder: Encoder, request: Request, given: dict[str, Any]) -> TokenizeParams:
+    """The case's own TokenizeParams where it has them, else those of the request."""
+    if given["kind"] == "prompt_dict":
+        params = TokenizeParams(max_total_tokens=encoder.max_model_len)
+        if given.get("params"):
+            params = TokenizeParams(**given["params"])
+        return params.with_kwargs(**given["with_kwargs"]) if given.get("with_kwargs") else params
+    rules = encoder.rules(request)
+    if given.get("params"):
+        rules = TokenizeParams(**given["params"])
+    return dataclasses.replace(rules, return_token_offsets=True)
+
+
+def prompt_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]) -> str | None:
+    """None when a prompt equals the reference's in every field that it gives."""
+    tokens, row = item.tokens, encoder.token_row(item)
+    text = tokens.fitted_text if tokens.text is not None else row.text
+    checks = [
+        difference(row.ids.tolist(), expected["prompt_token_ids"], "ids"),
+        difference(text, expected["prompt"], "prompt"),
+    ]
+    if expected.get("prompt_token_offsets") is not None:
+        ours = None if tokens.offsets is None else tokens.offsets.tolist()
+        checks.append(difference(ours, expected["prompt_token_offsets"], "offsets"))
+    if expected.get("conversation") is not None:
+        ours = encoder.conversation(item.job.request)
+        checks.append(difference(ours, expected["conversation"], "conversation"))
+    checks.append(engine_difference(encoder, item, expected.get("engine") or {}))
+    return next((reason for reason in checks if reason), None)
+
+
+def engine_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]) -> str | None:
+    """The output budget, and what the engine refuses after rendering."""
+    error: RowError | None = None
+    budget: int | None = None
+    try:
+        budget = encoder.settle(item).max_tokens
+    except RowError as refused:
+        error = refused
+    wanted = expected.get("error") or expected.get("max_tokens_error")
+    if wanted is None:
+        if error is not None:
+            return f"refused after rendering: {error.message}"
+        return difference(budget, expected.get("max_tokens"), "max_tokens")
+    if error is None:
+        return f"the engine refuses: {wanted['message']}"
+    return error_difference(error, wanted)
+
+
+def tokenizer_info_difference(encoder: Encoder, expected: dict[str, Any]) -> str | None:
+    """None when the derived facts of the tokenizer are the server's."""
+    facts = encoder.bundle.facts
+    ours = {
+        "is_fast": facts.is_fast,
+        "vocab_size": facts.vocab_size,
+        "len": facts.length,
+        "max_token_id": facts.max_token_id,
+        "max_chars_per_token": facts.max_chars_per_token,
+        "truncation_side": str(facts.truncation_side),
+        "pad_token_id": facts.pad_token_id,
+        "bos_token_id": facts.bos_token_id,
+        "eos_token_id": facts.eos_token_id,
+        "n_special": len(facts.all_special_ids),
+        "model_vocab_size": encoder.bundle.model_vocab_size,
+    }
+    wanted = {name: expected[name] for name in ours if name in expected}
+    return difference({name: ours[name] for name in wanted}, wanted, "facts")

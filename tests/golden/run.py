@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Run golden cases of the reference front end through our own code.
+
+    python tests/golden/run.py [--group text|media|deepseek] FILE...
+    python tests/golden/run.py --sweep FILE [--data-root DIR] [--limit N]
+
+One line for each case that differs, totals for each kind and model; exit code 0 only when every
+case passes. Cases are rows as users write them: they go through parsing, rendering, tokenizing
+and fitting like any other row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from cases import CaseRunner, is_in_group
+from compare import DIFFERENCES
+from sweep import run_sweep
+
+HERE = Path(__file__).resolve().parent
+SHARED = HERE.parents[2] / "shared"
+
+
+def main() -> int:
+    """Parse arguments, run, report."""
+    args = _arguments()
+    if args.sweep is not None:
+        verdicts = run_sweep(args.sweep, args.data_root, args.models, args.limit)
+    else:
+        runner = CaseRunner(args.models)
+        lines = (line for file in args.files for line in file.open(encoding="utf-8"))
+        cases = (json.loads(line) for line in lines if line.strip())
+        verdicts = (runner.run(case) for case in cases if is_in_group(case, args.group))
+    failed, totals, explained = 0, Counter[tuple[str, str]](), Counter[str]()
+    for verdict in verdicts:
+        totals[verdict.kind, "ok" if verdict.good else "FAILED"] += 1
+        if verdict.rule is not None:
+            explained[verdict.rule] += 1
+        if not verdict.good:
+            failed += 1
+            print(f"FAIL {verdict.case}: {verdict.reason}", flush=True)
+    _report(totals, explained)
+    if not totals:
+        print("no case was run", file=sys.stderr)
+        return 2
+    return 1 if failed else 0
+
+
+def _report(totals: Counter[tuple[str, str]], explained: Counter[str]) -> None:
+    for kind in sorted({kind for kind, _ in totals}):
+        good, bad = totals[kind, "ok"], totals[kind, "FAILED"]
+        print(f"{kind}: {good} passed, {bad} failed")
+    for rule, count in sorted(explained.items()):
+        print(f"  deliberate difference {rule} ({count}): {DIFFERENCES[rule]}")
+    good = sum(n for (_, result), n in totals.items() if result == "ok")
+    print(f"{good} passed, {sum(totals.values()) - good} failed")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("files", nargs="*", type=Path, help="case files, one JSON case a line")
+    parser.add_argument("--group", choices=("text", "media", "deepseek"), default=None)
+    parser.add_argument("--sweep", type=Path, default=None, help="a sweep file (.jsonl or .xz)")
+    parser.add_argument("--data-root", type=Path, default=SHARED / "data")
+    parser.add_argument("--models", type=Path, default=None, help="folder of model folders")
+    parser.add_argument("--limit", type=int, default=None, help="only the first N sweep cases")
+    args = parser.parse_args()
+    if not args.files and args.sweep is None:
+        parser.error("name case files, or --sweep FILE")
+    return args
+
+
+if __name__ == "__main__":
+    sys.exit(main())
