@@ -1,0 +1,130 @@
+"""What an engine is: text in, flat token ids out, for a whole batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.options import EngineName
+from promptmill.schemas.request import Ids, Offsets
+
+Splits: TypeAlias = npt.NDArray[np.int64]
+"""Row boundaries, shape (rows + 1,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatTokens:
+    """The tokens of a batch, rows one after the other."""
+
+    ids: Ids
+    """Shape (n,)."""
+    splits: Splits
+    """Row i is `ids[splits[i]:splits[i + 1]]`."""
+    offsets: Offsets | None = None
+    """Shape (n, 2), code points into each row's own text; None where not asked for."""
+
+    def __len__(self) -> int:
+        return len(self.splits) - 1
+
+    def row(self, index: int) -> tuple[Ids, Offsets | None]:
+        """Views of one row's ids and offsets."""
+        cut = slice(int(self.splits[index]), int(self.splits[index + 1]))
+        return self.ids[cut], None if self.offsets is None else self.offsets[cut]
+
+
+class Engine(Protocol):
+    """Turns texts into ids as `tokenizers` does with `add_special_tokens=False`.
+
+    Control spellings in the text are recognised; nothing is truncated, padded or added. The
+    result of a text never depends on the other texts of its batch. Threads may share an engine.
+    """
+
+    @property
+    def name(self) -> EngineName:
+        """What does the work."""
+
+    @property
+    def fallback_reason(self) -> str | None:
+        """Why this is not the engine that was asked for, to be said once; None when it is."""
+
+    def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
+        """Encode a batch.
+
+        Raises:
+            RowError: one text cannot be encoded (a lone surrogate, or the tokenizer failed). The
+                whole batch is lost then; `encode_each` finds the row and keeps the others.
+        """
+
+
+def encode_each(
+    engine: Engine, texts: Sequence[str], *, offsets: bool
+) -> tuple[FlatTokens, dict[int, RowError]]:
+    """Encode a batch in which texts may fail.
+
+    Returns:
+        The tokens, with an empty row for each text that failed, and the errors by row.
+    """
+    try:
+        return engine.encode(texts, offsets=offsets), {}
+    except RowError:
+        pass
+    errors: dict[int, RowError] = {}
+    rows = []
+    for index, text in enumerate(texts):
+        try:
+            rows.append(engine.encode([text], offsets=offsets))
+        except RowError as error:
+            errors[index] = error
+            rows.append(engine.encode([""], offsets=offsets))
+    return concatenate(rows), errors
+
+
+def concatenate(batches: Sequence[FlatTokens]) -> FlatTokens:
+    """One batch of all rows, in order. Offsets are kept where every batch has them."""
+    sizes = [np.diff(batch.splits) for batch in batches]
+    splits = np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum()
+    offsets = [batch.offsets for batch in batches if batch.offsets is not None]
+    return FlatTokens(
+        np.concatenate([np.empty(0, np.int32), *(batch.ids for batch in batches)]),
+        splits,
+        np.concatenate([np.empty((0, 2), np.int32), *offsets])
+        if len(offsets) == len(batches)
+        else None,
+    )
+
+
+@contextmanager
+def row_errors(texts: Sequence[str]) -> Iterator[None]:
+    """Turn whatever a native tokenizer raises into a RowError that holds no row content."""
+    try:
+        yield
+    except (RowError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of native code is not an Exception
+        if any(not encodable(text) for text in texts):
+            raise RowError(
+                ErrorCode.LONE_SURROGATE,
+                "The text holds a lone surrogate, which no tokenizer accepts. Replace it, for "
+                "example by U+FFFD.",
+                stage=Stage.TOKENIZE,
+            ) from None
+        raise RowError(
+            ErrorCode.TOKENIZER_ERROR,
+            f"The tokenizer failed with {type(error).__name__}.",
+            stage=Stage.TOKENIZE,
+        ) from error
+
+
+def encodable(text: str) -> bool:
+    """Whether the text holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""The parts of a tokenizer's JSON that decide what may be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+
+class AddedToken(msgspec.Struct, frozen=True):
+    """One entry of the added vocabulary."""
+
+    id: int
+    content: str
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+    special: bool = False
+
+
+class Component(msgspec.Struct, frozen=True):
+    """A normalizer, pre-tokenizer or post-processor, with the fields that any of them has."""
+
+    type: str
+    normalizers: tuple[Component, ...] = ()
+    pretokenizers: tuple[Component, ...] = ()
+    processors: tuple[Component, ...] = ()
+    pattern: dict[str, str] = msgspec.field(default_factory=dict)
+    """Either {"String": ...} or {"Regex": ...}."""
+    content: str = ""
+    prepend: str = ""
+    prepend_scheme: str = ""
+    replacement: str = ""
+    behavior: str = ""
+    add_prefix_space: bool = False
+    trim_offsets: bool = False
+
+    def flat(self) -> Iterator[Component]:
+        """The component, or what a sequence of them holds, in order."""
+        if self.type != "Sequence":
+            yield self
+        for part in (*self.normalizers, *self.pretokenizers, *self.processors):
+            yield from part.flat()
+
+
+class Model(msgspec.Struct, frozen=True):
+    """The model's vocabulary and how it treats what the vocabulary lacks."""
+
+    vocab: dict[str, int] | list[tuple[str, float]]
+    """By spelling; a Unigram model lists its pieces by id, with their scores."""
+    type: str = ""
+    unk_token: str | None = None
+    dropout: float | None = None
+    byte_fallback: bool = False
+    continuing_subword_prefix: str | None = None
+    end_of_word_suffix: str | None = None
+
+
+class TokenizerSpec(msgspec.Struct, frozen=True):
+    """A tokenizer."""
+
+    added_tokens: tuple[AddedToken, ...]
+    model: Model
+    normalizer: Component | None = None
+    pre_tokenizer: Component | None = None
+    post_processor: Component | None = None
+
+    def normalizers(self) -> tuple[Component, ...]:
+        """In order; empty where text stays as it is."""
+        return () if self.normalizer is None else tuple(self.normalizer.flat())
+
+    def pre_tokenizers(self) -> tuple[Component, ...]:
+        """In order."""
+        return () if self.pre_tokenizer is None else tuple(self.pre_tokenizer.flat())
+
+    def post_processors(self) -> tuple[Component, ...]:
+        """In order."""
+        return () if self.post_processor is None else tuple(self.post_processor.flat())
+
+
+def parse(backend: str) -> TokenizerSpec:
+    """Read a tokenizer's JSON, as `tokenizers` writes it."""
+    return msgspec.json.decode(backend, type=TokenizerSpec)
