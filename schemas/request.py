@@ -44,6 +44,8 @@ class RawRow:
     """Set where the reader could not carry the row (a line over the size limit)."""
     byte_range: tuple[int, int] | None = None
     """Where the line lies in its (uncompressed) file, for lines."""
+    head: bytes = b""
+    """The first bytes (4 KB) of a line that `data` does not carry."""
 
 
 class Endpoint(StrEnum):
