@@ -1,0 +1,59 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_OUT ?= demo-out
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test dev check golden scenarios soak lock clean
+
+demo: $(STAMP)
+	rm -rf $(DEMO_OUT)
+	$(BIN)/promptmill run -i static/demo/requests.jsonl -o $(DEMO_OUT) --model static/demo/model \
+	    --with-text --allowed-media-root static/demo --workers 2
+	$(BIN)/python infra/demo/show.py $(DEMO_OUT)
+
+test: $(STAMP)
+	$(BIN)/pytest
+
+dev: $(STAMP)
+	mkdir -p .links/promptmill
+	for layer in workers pipeline schemas static; do \
+	    ln -sfn ../../$$layer .links/promptmill/$$layer; \
+	done
+
+check: dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p promptmill
+	$(BIN)/pytest -q tests/layers
+
+# Cases of the reference front end, and situations that went wrong in real tools.
+golden: $(STAMP)
+	$(BIN)/python tests/golden/run.py --group text ../shared/golden/serving.jsonl
+	$(BIN)/python tests/golden/run.py --sweep ../shared/golden/sweep.jsonl.xz
+
+scenarios: $(STAMP)
+	$(BIN)/python ../shared/scenarios/run.py --cli $(BIN)/promptmill
+
+soak: $(STAMP)
+	$(BIN)/pytest -m soak --override-ini addopts=--import-mode=importlib
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	touch $(STAMP)
+
+# Write constraints.txt anew from what pip resolves today.
+lock:
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --upgrade pip
+	.venv-lock/bin/python -m pip install --quiet --editable '.[all,dev]'
+	.venv-lock/bin/python -m pip freeze --exclude-editable | LC_ALL=C sort > constraints.txt
+	rm -rf .venv-lock
+
+clean:
+	rm -rf $(VENV) .links $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis
