@@ -96,8 +96,7 @@ class Encoder:
         self._renderer = GuardedRenderer(renderer, options.render_timeout)
         self._tokenizer = tokenizer or load_tokenizer(bundle, options.engine)
         facts = bundle.facts
-        exact = bundle.tokenizer_mode == "mistral"
-        self._fitter = Fitter(facts.truncation_side, facts.pad_token_id, exact_counts=exact)
+        self._fitter = Fitter(facts.truncation_side, facts.pad_token_id)
         self._defaults = generation_defaults(bundle) if options.task is Task.GENERATE else {}
         self._max_token_id = max(facts.max_token_id, (bundle.model_vocab_size or 0) - 1)
         self._ids_seen: set[str] = set()

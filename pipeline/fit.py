@@ -38,8 +38,6 @@ class Fitter:
 
     tokenizer_side: str
     pad_token_id: int | None
-    exact_counts: bool
-    """Name the exact length in errors (mistral) instead of where the tokenizer stops counting."""
 
     def first_cut(self, tokens: Tokens, params: TokenizeParams) -> Tokens:
         """Truncate, pad and check.
@@ -50,8 +48,8 @@ class Fitter:
         """
         tokens = cut(tokens, params.truncation_slice(len(tokens.ids), self.tokenizer_side))
         counted, stop = len(tokens.ids), params.tokenizer_limit
-        if stop is not None and tokens.text is not None and not self.exact_counts:
-            counted = min(counted, stop)
+        if stop is not None and tokens.text is not None:
+            counted = min(counted, stop)  # the server's tokenizer stops there; ids are all counted
         pads = params.padding(counted)
         params.check_length(counted + pads)
         return self._pad(tokens, pads)

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from promptmill.pipeline.engines.base import Engine, FlatTokens
+from promptmill.pipeline.engines.base import Engine, encode_each
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.load import load_engine
+from promptmill.pipeline.engines.mistral import (
+    MistralDecoder,
+    MistralEngine,
+    load_mistral,
+    mistral_added_ids,
+)
 from promptmill.pipeline.engines.plain import PlainRanges
 from promptmill.pipeline.engines.special import AddedIds, added_special_ids
 from promptmill.pipeline.params import TokenizeParams
@@ -59,8 +64,10 @@ class TextTokenizer:
 
     Args:
         engine: text to ids without special tokens.
-        ranges: the same for texts whose control tokens are given as ranges.
-        added: what `add_special_tokens` puts around a prompt.
+        ranges: the same for texts whose control tokens are given as ranges; None where no
+            renderer of this model gives ranges.
+        added: what `add_special_tokens` puts around a prompt; None where that is no fixed
+            prefix and suffix.
         decoder: ids to text.
         facts: the character gate, the tokenizer's side and EOS.
     """
@@ -68,9 +75,9 @@ class TextTokenizer:
     def __init__(
         self,
         engine: Engine,
-        ranges: PlainRanges,
-        added: AddedIds,
-        decoder: Decoder,
+        ranges: PlainRanges | None,
+        added: AddedIds | None,
+        decoder: Decoder | MistralDecoder,
         facts: TokenizerFacts,
     ) -> None:
         self.engine = engine
@@ -78,6 +85,7 @@ class TextTokenizer:
         self._added = added
         self._decoder = decoder
         self._facts = facts
+        self._side = facts.truncation_side
 
     def decode(self, token_ids: list[int]) -> str:
         """Ids as text, special tokens spelled out."""
@@ -102,29 +110,30 @@ class TextTokenizer:
         by_index: dict[int, _Encoded | RowError] = dict(zip(flat, encoded, strict=True))
         for index, (text, shift) in fitted.items():
             one = by_index.get(index) or self._encode_ranges(jobs[index], text, shift)
-            results[index] = (
-                one if isinstance(one, RowError) else self._finish(jobs[index], one, text, shift)
-            )
+            try:
+                if isinstance(one, RowError):
+                    raise one
+                results[index] = self._finish(jobs[index], one, text, shift)
+            except RowError as error:
+                results[index] = error
         return [r for r in results if r is not None]
 
     def _encode_texts(self, texts: Sequence[str], *, offsets: bool) -> list[_Encoded | RowError]:
         """The whole batch at once; row by row only when that fails."""
         if not texts:
             return []
-        try:
-            return list(_split(self.engine.encode(texts, offsets=offsets)))
-        except RowError as error:
-            if len(texts) == 1:
-                return [error]
-        except (TypeError, ValueError, OverflowError) as error:
-            if len(texts) == 1:
-                return [_tokenizer_error(error)]
-        return [self._encode_texts([text], offsets=offsets)[0] for text in texts]
+        flat, errors = encode_each(self.engine, texts, offsets=offsets)
+        return [errors.get(n) or _Encoded(*flat.row(n)) for n in range(len(texts))]
 
     def _encode_ranges(self, job: TextJob, text: str, shift: int) -> _Encoded | RowError:
+        if self._ranges is None:
+            return RowError(
+                ErrorCode.TOKENIZER_ERROR,
+                "This tokenizer cannot keep given ranges plain; drop --escape-control-tokens.",
+            )
         ranges = _clip(job.rendered.special_ranges or (), shift, len(text))
         try:
-            return next(iter(_split(self._ranges.encode(text, ranges))))
+            return _Encoded(*self._ranges.encode(text, ranges).row(0))
         except RowError as error:
             return error
 
@@ -133,16 +142,13 @@ class TextTokenizer:
         params = job.params
         mask = _mask(tokens, job.rendered.assistant_spans, shift) if job.mask_wanted else None
         prefix, suffix = self._around(job)
-        room, length = params.tokenizer_limit, len(tokens.ids)
+        length, added = len(tokens.ids), len(prefix) + len(suffix)
         cut = None
-        if room is not None and params.truncate_prompt_tokens is not None:
-            room = max(0, room - len(prefix) - len(suffix))
-            if room < length:
-                cut = (
-                    slice(length - room, length)
-                    if self._facts.truncation_side == "left"
-                    else slice(0, room)
-                )
+        limit = None if params.truncate_prompt_tokens is None else params.tokenizer_limit
+        # A limit below the added ids cuts nothing here: the first cut of `fit` settles it.
+        if limit is not None and added <= limit < length + added:
+            kept = limit - added
+            cut = slice(length - kept, length) if self._side == "left" else slice(0, kept)
         ids, offsets = tokens.ids, tokens.offsets
         if cut is not None:
             ids = ids[cut]
@@ -157,18 +163,22 @@ class TextTokenizer:
             mask=None if mask is None else _pad_mask(prefix, mask, suffix),
             text=rendered_text[:shift] + text if params.do_lower_case else rendered_text,
             fitted_text=text,
-            original_num_tokens=length + len(prefix) + len(suffix),
+            original_num_tokens=length + added,
             cut_left=0 if cut is None else cut.start,
             cut_right=0 if cut is None else length - cut.stop,
         )
 
     def _around(self, job: TextJob) -> tuple[Ids, Ids]:
-        empty = np.empty(0, np.int32)
-        prefix, suffix = (
-            (self._added.prefix, self._added.suffix)
-            if job.params.add_special_tokens
-            else (empty, empty)
-        )
+        prefix = suffix = np.empty(0, np.int32)
+        if job.params.add_special_tokens:
+            if self._added is None:
+                raise RowError(
+                    ErrorCode.TOKENIZER_ERROR,
+                    "The special tokens that this tokenizer adds are no fixed prefix and suffix, "
+                    "so they cannot be added here. Ask for add_special_tokens=false.",
+                    parameter="add_special_tokens",
+                )
+            prefix, suffix = self._added.prefix, self._added.suffix
         if (
             job.append_eos
             and self._facts.eos_token_id is not None
@@ -180,6 +190,15 @@ class TextTokenizer:
 
 def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
     """The tokenizer of a model, ready for batches; loads in a second or so."""
+    if bundle.tokenizer_mode == "mistral":
+        mistral = load_mistral(bundle)
+        return TextTokenizer(
+            MistralEngine(mistral),
+            None,
+            mistral_added_ids(mistral),
+            MistralDecoder(mistral),
+            bundle.facts,
+        )
     return TextTokenizer(
         load_engine(bundle, engine),
         PlainRanges(bundle),
@@ -193,15 +212,6 @@ def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
 class _Encoded:
     ids: Ids
     offsets: Offsets | None
-
-
-def _split(flat: FlatTokens) -> Sequence[_Encoded]:
-    """Views of one row each."""
-    bounds = flat.splits.tolist()
-    return [
-        _Encoded(flat.ids[a:b], None if flat.offsets is None else flat.offsets[a:b])
-        for a, b in pairwise(bounds)
-    ]
 
 
 def _offsets_wanted(job: TextJob) -> bool:
@@ -225,14 +235,6 @@ def _tokens_of_ids(token_ids: list[int]) -> Tokens:
         text=None,
         fitted_text=None,
         original_num_tokens=len(ids),
-    )
-
-
-def _tokenizer_error(error: Exception) -> RowError:
-    return RowError(
-        ErrorCode.TOKENIZER_ERROR,
-        f"The tokenizer refused the text ({type(error).__name__}). Check the row's characters.",
-        stage=Stage.TOKENIZE,
     )
 
 

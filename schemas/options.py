@@ -74,6 +74,8 @@ class EngineName(StrEnum):
     TOKENIZERS = "tokenizers"
     FASTOKENS = "fastokens"
     GIGATOKEN = "gigatoken"
+    MISTRAL_COMMON = "mistral-common"
+    """Taken by itself in tokenizer mode mistral; not to be chosen otherwise."""
 
 
 class MaskTurns(StrEnum):

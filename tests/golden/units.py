@@ -89,7 +89,7 @@ def _post(params: TokenizeParams, given: dict[str, Any]) -> dict[str, Any]:
             fitted_text=None,
             original_num_tokens=len(ids),
         )
-        fitter = Fitter(side, facts.get("pad_token_id"), exact_counts=True)
+        fitter = Fitter(side, facts.get("pad_token_id"))
         prompt["prompt_token_ids"] = fitter.first_cut(tokens, params).ids.tolist()
     for name in PARALLEL:
         if name in prompt:
