@@ -2,5 +2,7 @@
 
 from typing import TypeAlias
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-JsonObject: TypeAlias = dict[str, Json]
+from pydantic import JsonValue
+
+Json: TypeAlias = JsonValue
+JsonObject: TypeAlias = dict[str, JsonValue]
