@@ -11,9 +11,10 @@ from compare import Verdict, difference, error_difference
 from models import Encoders
 from units import run_unit
 
-from promptmill.pipeline.encoder import Encoder, Job, RenderedJob, TokenizedJob
+from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.parse.rows import parse_row
+from promptmill.pipeline.steps import Job, RenderedJob, TokenizedJob
 from promptmill.schemas.errors import RowError, Stage
 from promptmill.schemas.request import RawRow, Reject, Request
 
@@ -146,7 +147,7 @@ def rules_of(encoder: Encoder, request: Request, given: dict[str, Any]) -> Token
 
 def prompt_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]) -> str | None:
     """None when a prompt equals the reference's in every field that it gives."""
-    tokens, row = item.tokens, encoder.token_row(item)
+    tokens, row = item.tokens, encoder.settler.token_row(item)
     text = tokens.fitted_text if tokens.text is not None else row.text
     checks = [
         difference(row.ids.tolist(), expected["prompt_token_ids"], "ids"),
@@ -167,7 +168,7 @@ def engine_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, 
     error: RowError | None = None
     budget: int | None = None
     try:
-        budget = encoder.settle(item).max_tokens
+        budget = encoder.settler.settle(item).max_tokens
     except RowError as refused:
         error = refused
     wanted = expected.get("error") or expected.get("max_tokens_error")

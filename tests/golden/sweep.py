@@ -15,7 +15,8 @@ from cases import run_prompts
 from compare import Verdict, error_difference
 from models import SHARED, Encoders
 
-from promptmill.pipeline.encoder import Encoder, TokenizedJob
+from promptmill.pipeline.encoder import Encoder
+from promptmill.pipeline.steps import TokenizedJob
 from promptmill.schemas.errors import RowError
 
 TOOL_CHOICE = "tool choice requires"
@@ -98,7 +99,7 @@ def _engine_difference(
     encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]
 ) -> str | None:
     try:
-        budget = encoder.settle(item).max_tokens
+        budget = encoder.settler.settle(item).max_tokens
     except RowError as error:
         if expected.get("engine_error") is None:
             return f"refused after rendering: {error.message}"
