@@ -1,0 +1,104 @@
+"""The job from its four sources: defaults, `--config` file, `--set`, options; the later wins."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import typer
+import yaml
+from pydantic import ValidationError
+
+from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.options import JobOptions
+
+
+def read_job(
+    given: Mapping[str, Json], *, config: Path | None = None, settings: Iterable[str] = ()
+) -> JobOptions:
+    """Put a job together.
+
+    Args:
+        given: options of the command line by field name, without those not given.
+        config: a YAML (or JSON) file of options.
+        settings: `name=value` or `name.key=value`, values in YAML.
+
+    Raises:
+        typer.BadParameter: an unknown name or a value that does not fit (exit code 2).
+    """
+    job = _read_config(config) if config is not None else {}
+    for setting in settings:
+        _apply(job, setting)
+    job.update(given)
+    try:
+        return JobOptions.model_validate(job)
+    except ValidationError as error:
+        raise typer.BadParameter(_explain(error)) from None
+
+
+def option_name(field: str) -> str:
+    """`max_model_len` as people type it: `--max-model-len`."""
+    return "--" + field.replace("_", "-")
+
+
+def _read_config(path: Path) -> JsonObject:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"--config {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"--config {path} is no YAML: {error}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise typer.BadParameter(f"--config {path}: expected options by name, as `model: ...`")
+    return {_field(str(name), f"--config {path}"): value for name, value in data.items()}
+
+
+def _apply(job: JsonObject, setting: str) -> None:
+    path, equals, text = setting.partition("=")
+    if not equals or not path:
+        raise typer.BadParameter(f"--set {setting}: expected name=value")
+    name, *keys = path.split(".")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise typer.BadParameter(f"--set {setting}: the value is no YAML: {error}") from None
+    field = _field(name, "--set")
+    if not keys:
+        job[field] = value
+        return
+    inner = job[field] = dict(_mapping(job.get(field), setting))
+    for key in keys[:-1]:
+        deeper: JsonObject = dict(_mapping(inner.get(key), setting))
+        inner[key] = deeper
+        inner = deeper
+    inner[keys[-1]] = value
+
+
+def _mapping(value: Json, setting: str) -> JsonObject:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"--set {setting}: there are no keys below a plain value")
+    return value
+
+
+def _field(name: str, where: str) -> str:
+    """The field of an option, spelled with dashes or underscores."""
+    field = name.strip().removeprefix("--").replace("-", "_")
+    known = list(JobOptions.model_fields)
+    if field not in known:
+        near = difflib.get_close_matches(field, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise typer.BadParameter(f"{where}: there is no option {name!r}.{hint}")
+    return field
+
+
+def _explain(error: ValidationError) -> str:
+    """One line for each thing that is wrong, named as the option."""
+    return "; ".join(
+        f"{option_name(str(item['loc'][0]))}: {item['msg']}" if item["loc"] else item["msg"]
+        for item in error.errors()
+    )

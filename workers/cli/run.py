@@ -1,0 +1,20 @@
+"""`promptmill run`: the main job."""
+
+from __future__ import annotations
+
+import typer
+
+from promptmill.schemas.options import JobOptions
+from promptmill.workers.cli.options import takes_job
+
+
+@takes_job
+def run(job: JobOptions) -> None:
+    """Render and tokenize the input; the same command again continues a run that was stopped."""
+    from promptmill.workers import run as run_life  # see app.py
+    from promptmill.workers.progress import reporter
+
+    outcome = run_life.run(job, reporter())
+    for line in outcome.lines:
+        typer.echo(line)
+    raise typer.Exit(outcome.exit_code)

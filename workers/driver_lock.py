@@ -1,0 +1,206 @@
+"""One driver on one output folder: `_promptmill/driver.json`, there while a driver works.
+
+A driver that died leaves its file behind. On the same machine its process is looked for; on
+another one the file is watched: a living driver changes it every `BEAT_SECONDS`, and no clocks
+are compared. Should two drivers work all the same, files are published once only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from promptmill.schemas.errors import JobError
+from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.queue import Snapshot
+
+BEAT_SECONDS = 3.0
+WATCH_SECONDS = 15.0
+"""A file of another machine that does not change for so long is a dead driver's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverState:
+    """What the driver says about itself, for other drivers and for `promptmill status`."""
+
+    token: str
+    """Tells this start from every other."""
+    machine: str
+    """Host, boot and process namespace: where `pid` means something."""
+    host: str
+    pid: int
+    process_started: float
+    beat: int = 0
+    """Counts up while the driver lives."""
+    progress: str = ""
+    """The progress line of a log."""
+    workers: int = 0
+    """Workers that are ready."""
+    held: tuple[str, ...] = ()
+    """Who holds which shard, the oldest first."""
+
+
+class DriverLock:
+    """Holds the folder for this process.
+
+    Args:
+        folder: the output folder.
+        say: takes a line for the log.
+        watch_seconds: how long a file of another machine is watched.
+    """
+
+    def __init__(
+        self,
+        folder: OutputFolder,
+        say: Callable[[str], None],
+        *,
+        watch_seconds: float = WATCH_SECONDS,
+    ) -> None:
+        self._folder = folder
+        self._say = say
+        self._watch_seconds = watch_seconds
+        self._last_beat = 0.0
+        process = psutil.Process()
+        self.state = DriverState(
+            token=uuid.uuid4().hex,
+            machine=_machine(),
+            host=socket.gethostname(),
+            pid=process.pid,
+            process_started=process.create_time(),
+        )
+
+    def acquire(self) -> None:
+        """Take the folder, from nobody or from a dead driver.
+
+        Raises:
+            JobError: another driver works on it.
+        """
+        while not self._create():
+            other = read_driver(self._folder)
+            if other is None:
+                continue
+            if self._alive(other):
+                raise JobError(
+                    f"Another promptmill works on {self._folder.root} (process {other.pid} on "
+                    f"{other.host}). Wait for it or stop it; `promptmill status` shows its "
+                    "progress."
+                )
+            self._say(f"taking over from process {other.pid} on {other.host}, which is dead")
+            self._remove(other)
+
+    def beat(self, progress: str, snapshot: Snapshot) -> None:
+        """Show that the driver is alive, and its progress, if it is time for it.
+
+        Raises:
+            JobError: another driver has taken the folder over.
+        """
+        if time.monotonic() - self._last_beat < BEAT_SECONDS:
+            return
+        self._last_beat = time.monotonic()
+        other = read_driver(self._folder)
+        if other is not None and other.token != self.state.token:
+            raise JobError(
+                f"Process {other.pid} on {other.host} has taken {self._folder.root} over while "
+                "this one was not heard of. It goes on with the work."
+            )
+        self.state = replace(
+            self.state,
+            beat=self.state.beat + 1,
+            progress=progress,
+            workers=snapshot.workers,
+            held=snapshot.held,
+        )
+        self._folder.replace(self._folder.driver, msgspec.json.encode(self.state))
+
+    def release(self) -> None:
+        """Give the folder back."""
+        other = read_driver(self._folder)
+        if other is not None and other.token == self.state.token:
+            self._folder.driver.unlink(missing_ok=True)
+
+    def _alive(self, other: DriverState) -> bool:
+        if (here := runs_here(other)) is not None:
+            return here
+        self._say(
+            f"{self._folder.root} was last worked on by process {other.pid} on {other.host}; "
+            f"watching for {self._watch_seconds:.0f} s whether it is alive"
+        )
+        end = time.monotonic() + self._watch_seconds
+        while time.monotonic() < end:
+            time.sleep(min(0.5, self._watch_seconds / 4))
+            if read_driver(self._folder) != other:
+                return True
+        return False
+
+    def _create(self) -> bool:
+        """Make the file with its content in one step; False where it exists."""
+        temporary = self._aside()
+        temporary.write_bytes(msgspec.json.encode(self.state))
+        try:
+            os.link(temporary, self._folder.driver)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        return True
+
+    def _remove(self, expected: DriverState) -> None:
+        """Remove a dead driver's file, but not the one of a driver that was quicker."""
+        aside = self._aside()
+        try:
+            self._folder.driver.rename(aside)
+        except FileNotFoundError:
+            return
+        if _read(aside).token != expected.token:
+            os.link(aside, self._folder.driver)
+        aside.unlink()
+
+    def _aside(self) -> Path:
+        self._folder.temporary.mkdir(parents=True, exist_ok=True)
+        return self._folder.temporary / f"driver.{uuid.uuid4().hex}"
+
+
+def read_driver(folder: OutputFolder) -> DriverState | None:
+    """Who works on the folder; None where nobody says so."""
+    try:
+        return _read(folder.driver)
+    except FileNotFoundError:
+        return None
+
+
+def _read(path: Path) -> DriverState:
+    """A file that is damaged speaks for a driver nobody knows."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=DriverState)
+    except msgspec.MsgspecError:
+        return DriverState(token="", machine="", host="unknown", pid=0, process_started=0.0)
+
+
+def runs_here(state: DriverState) -> bool | None:
+    """Whether the driver's process lives; None where that cannot be seen from this machine."""
+    if state.machine != _machine():
+        return None
+    try:
+        started = psutil.Process(state.pid).create_time()
+    except psutil.Error:
+        return False
+    return bool(abs(started - state.process_started) < 1.0)
+
+
+def _machine() -> str:
+    parts = [socket.gethostname()]
+    for path in (Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")):
+        try:
+            found = path.readlink() if path.is_symlink() else path.read_text(encoding="ascii")
+        except OSError:
+            continue
+        parts.append(str(found).strip())
+    return "/".join(parts)

@@ -1,0 +1,89 @@
+"""Ids that occur in more than one shard: counted and named at the end of a run.
+
+Within a shard a repeated id is a reject. Across shards it cannot be one without making the output
+depend on which shard came first, so it is a warning. One pass over the id column of the parts
+keeps 64 bits an id; more ids than fit are taken in several passes, a share of the hashes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+ID_COLUMN = "custom_id"
+HASHES_IN_MEMORY = 32 << 20
+NAMED = 3
+"""So many duplicate ids are named."""
+
+Hashes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Ids that several token rows have."""
+
+    count: int
+    """Rows beyond the first of their id."""
+    names: tuple[str, ...]
+    """Some of the ids."""
+
+
+def find_duplicates(
+    parts: Sequence[Path], rows: int, *, most_hashes: int = HASHES_IN_MEMORY
+) -> Duplicates:
+    """Look through the ids of all parts.
+
+    Args:
+        parts: the part files.
+        rows: token rows in all of them.
+        most_hashes: hashes to hold at once; bounds the memory (8 bytes each, twice for sorting).
+    """
+    passes = -(-rows // most_hashes) or 1
+    count, seen_twice = 0, set[int]()
+    for share in range(passes):
+        chosen = [hashes[hashes % passes == share] for hashes in map(_hashes, _ids(parts))]
+        unique, times = np.unique(np.concatenate([*chosen, _NONE]), return_counts=True)
+        count += int(times.sum()) - len(unique)
+        repeated = unique[times > 1]
+        seen_twice.update(repeated[: NAMED - len(seen_twice)].tolist())
+    names = _names(parts, seen_twice) if seen_twice else ()
+    return Duplicates(count, names)
+
+
+_NONE: Hashes = np.empty(0, np.int64)
+
+
+def _hashes(ids: list[str]) -> Hashes:
+    """Python's own hash: keyed anew in every process, and compared only within this one."""
+    return np.fromiter(map(hash, ids), np.int64, len(ids))
+
+
+def _names(parts: Sequence[Path], wanted: set[int]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for ids in _ids(parts):
+        for name in ids:
+            if hash(name) in wanted:
+                found[name] = None
+        if len(found) >= len(wanted):
+            break
+    return tuple(found)
+
+
+def _ids(parts: Sequence[Path]) -> Iterator[list[str]]:
+    """The ids of the parts, a batch at a time."""
+    for part in parts:
+        if part.suffix == ".parquet":
+            with pq.ParquetFile(part) as file:
+                for batch in file.iter_batches(columns=[ID_COLUMN]):
+                    yield batch.column(0).to_pylist()
+        else:
+            with pa.memory_map(str(part)) as source, pa.ipc.open_file(source) as file:
+                for number in range(file.num_record_batches):
+                    yield file.get_batch(number).column(ID_COLUMN).to_pylist()

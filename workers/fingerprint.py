@@ -1,0 +1,118 @@
+"""What a job is: everything that decides the bytes of its output, and nothing else.
+
+The same job may be continued, on other machines and with other workers; another one must not
+write to the same folder. The parts are kept in `run.json`, so that a refusal can say what differs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from importlib.metadata import version
+
+from promptmill.schemas import profile
+from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.options import JobOptions
+from promptmill.schemas.shard import Plan
+
+NOT_IN_THE_BYTES = frozenset(
+    {
+        "input",  # names, sizes and content are taken instead
+        "output",
+        "model",  # so is the content of the bundle
+        "revision",
+        "clock",  # only where a template asks for it
+        "workers",
+        "local",
+        "address",
+        "engine",
+        "render_timeout",
+        "on_error",
+        "max_rejects",
+    }
+)
+"""Options that may change between two starts of one job."""
+
+LIBRARIES = ("promptmill", "tokenizers", "jinja2", "mistral-common", "pyarrow")
+"""Their versions may change ids, text or the encoding of a part."""
+
+CLOCK_CALL = "strftime_now"
+"""How a template asks for the time."""
+
+
+def identity(plan: Plan, bundle: ModelBundle, options: JobOptions, clock: datetime) -> JsonObject:
+    """The parts of the fingerprint.
+
+    Args:
+        plan: the cut input.
+        bundle: the model.
+        options: resolved: with the context length that applies.
+        clock: what templates are told; counts only where one may ask.
+    """
+    chosen = options.model_dump(mode="json", exclude=set(NOT_IN_THE_BYTES))
+    return {
+        "rules": profile.NAME,
+        "options": chosen,
+        "tokenizer": bundle.sha256(),
+        "chat template": bundle.sha256(templates=True),
+        "model config": _sha256(_facts(bundle)),
+        "clock": clock.isoformat() if clock_counts(bundle, options) else None,
+        "versions": {name: version(name) for name in LIBRARIES},
+        "input": [
+            {"name": file.name, "size": file.size, "sha256": plan.content[file.name]}
+            for file in plan.files
+        ],
+        "shards": len(plan.shards),
+    }
+
+
+def clock_counts(bundle: ModelBundle, options: JobOptions) -> bool:
+    """Whether a template may ask for the time."""
+    texts = (*bundle.chat_templates.values(), bundle.processor_template, options.chat_template)
+    return options.trust_request_chat_template or any(CLOCK_CALL in t for t in texts if t)
+
+
+def fingerprint(parts: JsonObject) -> str:
+    """sha256 of the parts, hexadecimal."""
+    return _sha256(parts)
+
+
+def differences(old: Json, new: Json, path: str = "") -> Iterator[str]:
+    """What differs between two identities, a line each, named as in `run.json`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif path == "input" and isinstance(old, list) and isinstance(new, list):
+        yield from differences(_by_name(old), _by_name(new), path)
+    elif old != new:
+        yield f"{path}: {_shown(old)} -> {_shown(new)}"
+
+
+def _by_name(files: list[Json]) -> JsonObject:
+    return {str(f.get("name")): f for f in files if isinstance(f, dict)}
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 70 else f"{text[:12]}..."
+
+
+def _facts(bundle: ModelBundle) -> JsonObject:
+    """All of the bundle but tokenizer and templates, which are named on their own."""
+    return {
+        "facts": dataclasses.asdict(bundle.facts),
+        "tokenizer_mode": bundle.tokenizer_mode,
+        "config": bundle.config,
+        "generation_config": bundle.generation_config,
+        "processor_configs": dict(bundle.processor_configs),
+        "model_vocab_size": bundle.model_vocab_size,
+    }
+
+
+def _sha256(value: JsonObject) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

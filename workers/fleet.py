@@ -1,0 +1,212 @@
+"""The fleet on Ray: starts the workers, watches them, replaces the dead.
+
+A Ray of our own has as many CPUs as there are workers; the queue takes none, so that more
+workers than cores cannot wait for each other. On a cluster, what is missing is said.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ray
+from ray import ObjectRef
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from promptmill.schemas.errors import JobError
+from promptmill.workers.queue import JobQueue, Snapshot, Work
+from promptmill.workers.render_worker import ONE_THREAD, Handle, RenderWorker
+from promptmill.workers.work import WorkerSetup
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.2
+STOP_SECONDS = 5.0
+"""Workers are given so long to give their shards up before they are ended."""
+MOST_BAD_STARTS = 3
+"""Workers in a row that may die before they are ready."""
+NO_WORKER_SECONDS = 30.0
+"""After so long without any worker, what is missing is said."""
+OBJECT_STORE_BYTES = 128 << 20
+"""Rows never pass through it; only the model does."""
+
+OWN_RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # sends nothing
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # does not warn about GPUs
+    **ONE_THREAD,  # workers inherit it before they load anything
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """One worker."""
+
+    name: str
+    actor: Handle
+
+
+class RayFleet:
+    """Runs a queue on Ray. The interface is that of `local.LocalFleet`.
+
+    Args:
+        work: what is to be done.
+        setup: what a worker is made of.
+        workers: how many there should be.
+        address: of a cluster; None: a Ray of our own, here.
+        say: takes a line for the log.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        setup: WorkerSetup,
+        *,
+        workers: int,
+        address: str | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._work, self._setup = work, setup
+        self._wanted, self._address, self._say = workers, address, say
+        self._members: dict[ObjectRef[bool], _Member] = {}
+        self._started = self._bad_starts = 0
+        self._alone_since = time.monotonic()
+
+    def start(self) -> None:
+        """Start or join Ray, then the queue and the workers.
+
+        Raises:
+            JobError: there is no Ray at the address, or none can be started.
+        """
+        try:
+            _join_ray(self._address) if self._address else _start_ray(self._wanted)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = f"at {self._address}" if self._address else "can be started here"
+            raise JobError(f"No Ray {where}: {_last_line(error)}") from error
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        queue = ray.remote(JobQueue).options(num_cpus=0, scheduling_strategy=here)
+        self._queue: Handle = queue.remote(self._work)
+        self._shared = ray.put(self._setup)
+        self._alone_since = time.monotonic()
+        self._fill(len(self._work.shards) - len(self._work.committed))
+
+    def poll(self) -> Snapshot:
+        """Wait a little, see to the workers, then say how things are.
+
+        Raises:
+            JobError: no worker can work, or the queue is lost.
+        """
+        try:
+            for call in self._ended(POLL_SECONDS):
+                self._see_off(call, self._members.pop(call))
+            asked: ObjectRef[Snapshot] = self._queue.snapshot.remote()
+            snapshot = ray.get(asked)
+        except RayActorError as error:
+            raise JobError(
+                "The queue of this run is lost (its process or its node died). The same command "
+                "continues the run."
+            ) from error
+        self._end_silent(snapshot)
+        if not snapshot.finished and snapshot.failure is None:
+            self._fill(snapshot.shards - snapshot.shards_done)
+            self._say_what_is_missing(snapshot)
+        return snapshot
+
+    def close(self) -> None:
+        """Let the workers give up what is under way, then end them and a Ray of our own."""
+        if not ray.is_initialized():
+            return
+        try:
+            told: ObjectRef[None] = self._queue.stop.remote()
+            ray.get(told, timeout=STOP_SECONDS)
+            self._ended(STOP_SECONDS)
+            for member in self._members.values():
+                ray.kill(member.actor)
+            ray.kill(self._queue)
+        except (RayError, AttributeError):
+            log.debug("the queue is gone", exc_info=True)
+        ray.shutdown()
+
+    def _ended(self, seconds: float) -> list[ObjectRef[bool]]:
+        """Wait for workers to end; those that did."""
+        if not self._members:
+            time.sleep(seconds)
+            return []
+        calls = list(self._members)
+        ended, _ = ray.wait(calls, num_returns=len(calls), timeout=seconds)
+        return ended
+
+    def _fill(self, open_shards: int) -> None:
+        """Start workers until there are enough for what is open."""
+        while len(self._members) < min(self._wanted, open_shards):
+            self._started += 1
+            name = str(self._started)
+            make = ray.remote(RenderWorker).options(num_cpus=1, max_restarts=0)
+            actor: Handle = make.remote(name, self._queue, self._shared)
+            self._members[actor.run.remote()] = _Member(name, actor)
+
+    def _see_off(self, call: ObjectRef[bool], member: _Member) -> None:
+        """A worker's call has ended: well, with an error, or with its death."""
+        try:
+            ray.get(call)
+        except RayTaskError as error:
+            raise JobError(f"A worker cannot work: {_last_line(error)}") from error
+        except RayActorError as error:
+            self._bad_starts = 0 if self._say_lost(member, "died") else self._bad_starts + 1
+            if self._bad_starts >= MOST_BAD_STARTS:
+                raise JobError(
+                    f"{self._bad_starts} workers in a row died while they started: "
+                    f"{_last_line(error)}"
+                ) from error
+        else:
+            self._say_lost(member, "was replaced")
+            ray.kill(member.actor)
+
+    def _say_lost(self, member: _Member, reason: str) -> bool:
+        told: ObjectRef[bool] = self._queue.lost.remote(member.name, reason)
+        return ray.get(told)
+
+    def _end_silent(self, snapshot: Snapshot) -> None:
+        for call, member in list(self._members.items()):
+            if member.name in snapshot.silent:
+                del self._members[call]
+                ray.kill(member.actor)
+
+    def _say_what_is_missing(self, snapshot: Snapshot) -> None:
+        """A cluster without room for a worker must not look like a run that hangs."""
+        now = time.monotonic()
+        if snapshot.workers or now - self._alone_since < NO_WORKER_SECONDS:
+            self._alone_since = now if snapshot.workers else self._alone_since
+            return
+        self._alone_since = now
+        free = ray.available_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # Ray's
+        whole = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # Ray's
+        self._say(
+            f"no worker is ready: each needs one CPU, and {free:.0f} of the cluster's "
+            f"{whole:.0f} are free"
+        )
+
+
+def _start_ray(cpus: int) -> None:
+    os.environ.update(OWN_RAY)
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        num_gpus=0,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        object_store_memory=OBJECT_STORE_BYTES,
+    )
+
+
+def _join_ray(address: str) -> None:
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

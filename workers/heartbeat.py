@@ -1,0 +1,60 @@
+"""Keeps a lease alive while its batches go on."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Thread
+from types import TracebackType
+
+from promptmill.schemas.run import Totals
+from promptmill.workers.queue import LEASE_SECONDS, RowRange, ShardQueue
+
+STALL_SECONDS = 900.0
+"""A batch that takes longer is taken for a hang: its lease is renewed no more."""
+
+
+class Heartbeat:
+    """Renews a lease from a thread of its own, as a context manager around the attempt.
+
+    Args:
+        queue: where the lease comes from; called from both threads.
+        lease: its number.
+        every: seconds between two signs of life.
+        stall: seconds without a new batch after which there are none any more.
+    """
+
+    def __init__(
+        self,
+        queue: ShardQueue,
+        lease: int,
+        *,
+        every: float = LEASE_SECONDS / 6,
+        stall: float = STALL_SECONDS,
+    ) -> None:
+        self._queue, self._lease, self._every, self._stall = queue, lease, every, stall
+        self._moved = time.monotonic()
+        self._over = Event()
+        self._thread = Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def begin(self, rows: RowRange | None, done: Totals) -> bool:
+        """`ShardQueue.begin` for this lease."""
+        self._moved = time.monotonic()
+        return self._queue.begin(self._lease, rows, done)
+
+    def __enter__(self) -> Heartbeat:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._every):
+            if time.monotonic() - self._moved > self._stall or not self._queue.renew(self._lease):
+                return

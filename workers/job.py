@@ -1,0 +1,111 @@
+"""A job, resolved where the run starts: options, model, shards, clock, fingerprint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from promptmill.pipeline.model.length import check_max_model_len
+from promptmill.pipeline.model.load import load_bundle
+from promptmill.pipeline.read.plan import plan_input
+from promptmill.schemas import profile
+from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.errors import JobError
+from promptmill.schemas.json_types import JsonObject
+from promptmill.schemas.options import JobOptions
+from promptmill.schemas.shard import Plan
+from promptmill.workers.fingerprint import fingerprint, identity
+from promptmill.workers.output_folder import OutputFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything a run needs to know before it starts. Nothing is written yet."""
+
+    options: JobOptions
+    """With what depends on the model filled in."""
+    bundle: ModelBundle
+    plan: Plan
+    clock: datetime
+    """What templates are told the time is."""
+    identity: JsonObject
+    fingerprint: str
+    folder: OutputFolder
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What loading and planning noticed."""
+        return (*self.bundle.warnings, *self.plan.warnings)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What every part says about its making."""
+        return {
+            "fingerprint": self.fingerprint,
+            "tokenizer_sha256": self.bundle.sha256(),
+            "chat_template_sha256": self.bundle.sha256(templates=True),
+            "rules": profile.NAME,
+            "versions": json.dumps(self.identity["versions"], sort_keys=True),
+            "offset_unit": "code points of the rendered prompt",
+        }
+
+
+def resolve_job(options: JobOptions) -> Job:
+    """Load the model and plan the input.
+
+    A job that was started before keeps the clock of its first start.
+
+    Raises:
+        JobError: the output folder is refused, or the model or the input cannot be used.
+    """
+    folder = OutputFolder(Path(options.output).absolute(), format=options.format)
+    folder.check()
+    _check_apart(folder.root, options.input)
+    bundle = load_bundle(options)
+    options = options.model_copy(
+        update={
+            "max_model_len": check_max_model_len(bundle, options.max_model_len),
+            "chat_template": _template_text(options.chat_template, bundle),
+        }
+    )
+    plan = plan_input(options)
+    clock = options.clock or _recorded_clock(folder) or datetime.now(UTC).astimezone()
+    parts = identity(plan, bundle, options, clock)
+    return Job(
+        options=options,
+        bundle=bundle,
+        plan=plan,
+        clock=clock,
+        identity=parts,
+        fingerprint=fingerprint(parts),
+        folder=OutputFolder(folder.root, len(plan.shards), options.format),
+    )
+
+
+def _check_apart(output: Path, inputs: tuple[str, ...]) -> None:
+    """Parts inside an input folder would be input to the next start."""
+    for name in inputs:
+        if "://" not in name and output.is_relative_to(Path(name).absolute()):
+            raise JobError(
+                f"The output {output} lies in the input {name}. Name an output folder outside."
+            )
+
+
+def _template_text(given: str | None, bundle: ModelBundle) -> str | None:
+    """The content of a template file, so that workers on other machines need no such file."""
+    if given is None or given in bundle.chat_templates or any(mark in given for mark in "{}\n"):
+        return given
+    try:
+        return Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(
+            f"--chat-template {given} is neither a template text nor a file that can be read "
+            f"({error}), nor the name of one of the model's templates."
+        ) from error
+
+
+def _recorded_clock(folder: OutputFolder) -> datetime | None:
+    record = folder.read_record()
+    return None if record is None else datetime.fromisoformat(record.clock)

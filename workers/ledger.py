@@ -1,0 +1,65 @@
+"""The receipts of a run, added up; a receipt without its part does not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from promptmill.schemas.run import Receipt, RejectExample, RunTotals, Totals
+from promptmill.workers.output_folder import OutputFolder
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is committed."""
+
+    committed: list[int] = field(default_factory=list)
+    """Shard numbers, ascending."""
+    totals: Totals = field(default_factory=Totals)
+    examples: dict[str, RejectExample] = field(default_factory=dict)
+    """The first reject of every code, in input order."""
+
+    def add(self, receipt: Receipt) -> None:
+        """Count a shard."""
+        self.committed.append(receipt.shard)
+        self.totals += receipt.totals
+        for code, example in receipt.examples.items():
+            self.examples.setdefault(code, example)
+
+    def run_totals(self, *, rows_resumed: int, duplicate_ids: int) -> RunTotals:
+        """The counts as `run.json` shows them."""
+        totals = self.totals
+        return RunTotals(
+            rows_in=totals.rows_in,
+            rows_ok=totals.rows_ok,
+            rows_rejected=totals.rows_rejected,
+            rejects=totals.rejects,
+            rows_truncated=totals.rows_truncated,
+            rows_resumed=rows_resumed,
+            double_bos_rows=totals.double_bos_rows,
+            duplicate_ids=duplicate_ids,
+            blank_lines=totals.blank_lines,
+            tokens=totals.tokens,
+            media=totals.media,
+        )
+
+
+def read_ledger(folder: OutputFolder) -> Ledger:
+    """Add up what is committed, where its files are still there.
+
+    Raises:
+        JobError: a receipt is damaged.
+    """
+    ledger = Ledger()
+    for receipt in folder.receipts():
+        if _whole(folder, receipt):
+            ledger.add(receipt)
+    return ledger
+
+
+def _whole(folder: OutputFolder, receipt: Receipt) -> bool:
+    files = {folder.root: receipt.part, folder.rejects(0).parent: receipt.rejects}
+    return all(
+        (place / file.name).is_file() and (place / file.name).stat().st_size == file.size
+        for place, file in files.items()
+        if file is not None
+    )

@@ -1,0 +1,161 @@
+"""The output folder: what may lie in it, and where everything goes.
+
+Nothing but parts and `_promptmill/` is ever in it, and a folder that holds anything else is
+refused and left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from promptmill.pipeline.write.names import part_name, receipt_name, rejects_name
+from promptmill.schemas.errors import JobError
+from promptmill.schemas.options import OutputFormat
+from promptmill.schemas.run import Receipt, RunRecord
+
+PRIVATE = "_promptmill"
+"""Readers of data sets skip names that begin with an underscore."""
+OURS = {"run.json", "driver.json", "report.html", "receipts", "rejects", "tmp"}
+"""What may lie in the private folder."""
+PART = re.compile(r"part-\d{5,}-of-\d{5,}\.(parquet|arrow)")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFolder:
+    """The places of one run's files. Picklable: workers get it, too."""
+
+    root: Path
+    shards: int = 0
+    """Of the whole run; in the names of parts."""
+    format: OutputFormat = OutputFormat.PARQUET
+
+    @property
+    def private(self) -> Path:
+        """Everything but the parts."""
+        return self.root / PRIVATE
+
+    @property
+    def record(self) -> Path:
+        """The record of the run."""
+        return self.private / "run.json"
+
+    @property
+    def driver(self) -> Path:
+        """Who is working on this folder, while someone is."""
+        return self.private / "driver.json"
+
+    @property
+    def temporary(self) -> Path:
+        """Files of attempts that are not published; on the same file system as the parts."""
+        return self.private / "tmp"
+
+    def part(self, shard: int) -> Path:
+        """The token rows of a shard."""
+        return self.root / part_name(shard, self.shards, self.format)
+
+    def receipt(self, shard: int) -> Path:
+        """Stands there when the shard is committed."""
+        return self.private / "receipts" / receipt_name(shard)
+
+    def rejects(self, shard: int) -> Path:
+        """The rejects of a shard; there only where it has some."""
+        return self.private / "rejects" / rejects_name(shard)
+
+    def check(self) -> None:
+        """Look whether the folder may be written to.
+
+        Raises:
+            JobError: it holds something that is not ours, or is no folder.
+        """
+        if not self.root.exists():
+            return
+        if not self.root.is_dir():
+            raise JobError(f"The output {self.root} is not a folder. Name a new or empty folder.")
+        strange = sorted(self._strangers())
+        if strange:
+            more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+            raise JobError(
+                f"The output folder {self.root} is refused: it is not empty and holds what "
+                f"promptmill did not write ({', '.join(strange[:3])}{more}). Nothing was touched. "
+                "Name a new or empty folder."
+            )
+
+    def _strangers(self) -> Iterator[str]:
+        started = self.record.exists()
+        for path in self.root.iterdir():
+            if path.name == PRIVATE and path.is_dir():
+                names = (inner.name for inner in path.iterdir())
+                yield from (f"{PRIVATE}/{name}" for name in names if name not in OURS)
+            elif not (started and PART.fullmatch(path.name)):
+                yield path.name
+
+    def create(self) -> None:
+        """Make the folders that a run writes to."""
+        for folder in (self.receipt(0).parent, self.rejects(0).parent, self.temporary):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def read_record(self) -> RunRecord | None:
+        """The record of the run; None where none was started.
+
+        Raises:
+            JobError: it is not readable.
+        """
+        try:
+            return msgspec.json.decode(self.record.read_bytes(), type=RunRecord)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise JobError(
+                f"{self.record} is damaged ({error}). Restore it, or name a new output folder."
+            ) from error
+
+    def write_record(self, record: RunRecord) -> None:
+        """Replace the record as a whole."""
+        data = msgspec.json.format(msgspec.json.encode(record), indent=2)
+        self.replace(self.record, data)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Write a small file so that readers see the old one or the new one, never a half."""
+        temporary = self.temporary / f"{path.name}.new"
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+    def receipts(self) -> Iterator[Receipt]:
+        """The receipts of committed shards, by shard number.
+
+        Raises:
+            JobError: one is not readable.
+        """
+        for path in sorted(self.receipt(0).parent.glob("*.json"), key=lambda p: (len(p.name), p)):
+            yield _decode_receipt(path)
+
+    def read_receipt(self, shard: int) -> Receipt | None:
+        """The receipt of a shard; None while it is not committed.
+
+        Raises:
+            JobError: it is not readable.
+        """
+        try:
+            return _decode_receipt(self.receipt(shard))
+        except FileNotFoundError:
+            return None
+
+    def clean(self) -> None:
+        """Remove the temporary files of attempts that are over."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+
+def _decode_receipt(path: Path) -> Receipt:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Receipt)
+    except msgspec.MsgspecError as error:
+        raise JobError(
+            f"The receipt {path} is damaged ({error}). Delete it to do its shard again."
+        ) from error

@@ -1,0 +1,200 @@
+"""How a run tells a person how far it is: a bar on a terminal, few plain lines anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from promptmill.workers.queue import Snapshot
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+FIRST_INTERVAL_SECONDS = 5.0
+INTERVAL_GROWTH = 0.05
+"""An interval is at least this part of the time so far: a log stays short however long the run."""
+MOST_NOTES = 60
+"""Notes of the fleet that are shown; a cluster in trouble must not flood the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast it goes and how far it is."""
+
+    lines: int
+    lines_total: int
+    rows_per_second: float
+    tokens_per_second: float
+    seconds_left: float | None
+    """None while nothing is known."""
+
+    @property
+    def percent(self) -> int:
+        """100 only at the end."""
+        return 100 if self.lines >= self.lines_total else 100 * self.lines // self.lines_total
+
+
+class Pacer:
+    """Measures from its making on, without what earlier starts had done.
+
+    Args:
+        lines_total: lines or rows of the input.
+        lines: of them, done before.
+        tokens: stored before.
+    """
+
+    def __init__(
+        self,
+        lines_total: int,
+        lines: int,
+        tokens: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._total, self._lines, self._tokens = lines_total, lines, tokens
+        self._now = now
+        self._start = now()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds."""
+        return self._now() - self._start
+
+    def pace(self, snapshot: Snapshot) -> Pace:
+        """The pace up to now."""
+        seconds = max(self.elapsed, 1e-6)
+        totals = snapshot.totals
+        rows = (totals.lines - self._lines) / seconds
+        left = max(0, self._total - totals.lines)
+        return Pace(
+            lines=totals.lines,
+            lines_total=self._total,
+            rows_per_second=rows,
+            tokens_per_second=(totals.tokens - self._tokens) / seconds,
+            seconds_left=left / rows if rows > 0 else None,
+        )
+
+
+class Reporter(Protocol):
+    """Where a run's progress and notes go."""
+
+    def say(self, line: str) -> None:
+        """A line for the log, at once."""
+
+    def show(self, snapshot: Snapshot, pace: Pace) -> None:
+        """The progress, if it is time for it."""
+
+    def finish(self, snapshot: Snapshot, pace: Pace) -> None:
+        """The last progress of a run."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+def reporter(stream: TextIO = sys.stderr) -> Reporter:
+    """A bar where `stream` is a terminal, plain lines otherwise."""
+    return BarReporter() if stream.isatty() else LineReporter(stream)
+
+
+class LineReporter:
+    """One line an interval, no control characters."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._now = now
+        self._start = self._last = now()
+
+    def say(self, line: str) -> None:
+        """See `Reporter`."""
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    def show(self, snapshot: Snapshot, pace: Pace) -> None:
+        """See `Reporter`."""
+        now = self._now()
+        interval = max(FIRST_INTERVAL_SECONDS, INTERVAL_GROWTH * (now - self._start))
+        if now - self._last >= interval:
+            self._last = now
+            self.say(progress_line(snapshot, pace))
+
+    def finish(self, snapshot: Snapshot, pace: Pace) -> None:
+        """See `Reporter`."""
+        self.say(progress_line(snapshot, pace))
+
+    def close(self) -> None:
+        """See `Reporter`."""
+
+
+class BarReporter:
+    """A bar on the terminal; lines are printed above it."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def say(self, line: str) -> None:
+        """See `Reporter`."""
+        if self._bar is None:
+            sys.stderr.write(f"{line}\n")
+        else:
+            self._bar.console.print(line, markup=False, highlight=False)
+
+    def show(self, snapshot: Snapshot, pace: Pace) -> None:
+        """See `Reporter`."""
+        if self._bar is None or self._task is None:
+            self._open()
+        assert self._bar is not None
+        assert self._task is not None
+        self._bar.update(
+            self._task, total=pace.lines_total, completed=pace.lines, tail=_tail(snapshot, pace)
+        )
+
+    def finish(self, snapshot: Snapshot, pace: Pace) -> None:
+        """See `Reporter`."""
+        self.show(snapshot, pace)
+
+    def close(self) -> None:
+        """See `Reporter`."""
+        self._stack.close()
+        self._bar = None
+
+    def _open(self) -> None:
+        from rich.console import Console  # only where there is a terminal to draw on
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        self._bar = self._stack.enter_context(
+            Progress(
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[tail]}"),
+                console=Console(stderr=True),
+            )
+        )
+        self._task = self._bar.add_task("rows", tail="")
+
+
+def progress_line(snapshot: Snapshot, pace: Pace) -> str:
+    """The progress in one line, as `status` shows it, too."""
+    return f"{pace.percent} % {pace.lines:,} of {pace.lines_total:,} rows, {_tail(snapshot, pace)}"
+
+
+def _tail(snapshot: Snapshot, pace: Pace) -> str:
+    totals = snapshot.totals
+    left = "" if pace.seconds_left is None else f", {duration(pace.seconds_left)} left"
+    return (
+        f"{pace.rows_per_second:,.0f} rows/s, {pace.tokens_per_second:,.0f} tokens/s, "
+        f"{snapshot.shards_done:,} of {snapshot.shards:,} shards, "
+        f"{totals.rows_rejected:,} rejected, {totals.rows_truncated:,} truncated{left}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """`3 h 20 min`, `4 min 5 s`, `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"

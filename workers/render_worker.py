@@ -1,0 +1,87 @@
+"""The actor around a worker: one process, one core, one tokenizer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import ray
+from ray import ObjectRef
+
+from promptmill.schemas.run import Totals
+from promptmill.workers.queue import Lease, Order, RowRange
+from promptmill.workers.work import WorkerSetup
+
+Handle: TypeAlias = Any
+"""An actor's handle. Ray types its own so that no method of a plain class can be called on it; what
+the calls give is typed where they are made."""
+
+ONE_THREAD = {
+    "RAYON_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""Native thread pools: there are as many workers as cores."""
+
+
+class RemoteQueue:
+    """The queue's actor as a `ShardQueue`."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def hello(self, worker: str, note: str) -> None:
+        """See `JobQueue`."""
+        call: ObjectRef[None] = self._handle.hello.remote(worker, note)
+        ray.get(call)
+
+    def lease(self, worker: str) -> Lease | Order:
+        """See `JobQueue`."""
+        call: ObjectRef[Lease | Order] = self._handle.lease.remote(worker)
+        return ray.get(call)
+
+    def begin(self, lease: int, rows: RowRange | None, done: Totals) -> bool:
+        """See `JobQueue`."""
+        call: ObjectRef[bool] = self._handle.begin.remote(lease, rows, done)
+        return ray.get(call)
+
+    def renew(self, lease: int) -> bool:
+        """See `JobQueue`."""
+        call: ObjectRef[bool] = self._handle.renew.remote(lease)
+        return ray.get(call)
+
+    def commit(self, lease: int, shard: int, totals: Totals) -> None:
+        """See `JobQueue`."""
+        call: ObjectRef[None] = self._handle.commit.remote(lease, shard, totals)
+        ray.get(call)
+
+    def fail(self, lease: int, message: str, *, fatal: bool) -> None:
+        """See `JobQueue`."""
+        call: ObjectRef[None] = self._handle.fail.remote(lease, message, fatal=fatal)
+        ray.get(call)
+
+
+class RenderWorker:
+    """A worker as a Ray actor.
+
+    Args:
+        name: how the queue knows it.
+        queue: the queue's actor.
+        setup: what it is made of.
+    """
+
+    def __init__(self, name: str, queue: Handle, setup: WorkerSetup) -> None:
+        os.environ.update(ONE_THREAD)
+        pa.set_cpu_count(1)
+        self._name, self._queue, self._setup = name, RemoteQueue(queue), setup
+
+    def run(self) -> bool:
+        """Load the tokenizer, then work; see `Worker.run` for the answer.
+
+        Raises:
+            JobError: no worker can work here.
+        """
+        return self._setup.load(self._name, self._queue).run()

@@ -1,0 +1,258 @@
+"""A run's life: take the folder, do what is open, say what came of it.
+
+    resolve -> compare with the folder's record -> lock -> work -> add up -> record
+
+Exit codes: 0 done, 3 done with more rejects than --max-rejects; a `JobError` is 1. SIGINT and
+SIGTERM end a run with 128 plus their number: what is committed stays, what is under way is given
+up, and the same command continues.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Protocol
+
+from promptmill.schemas.errors import JobError
+from promptmill.schemas.options import JobOptions, OnError
+from promptmill.schemas.run import RunRecord, RunState
+from promptmill.workers.driver_lock import DriverLock
+from promptmill.workers.duplicates import find_duplicates
+from promptmill.workers.fingerprint import differences
+from promptmill.workers.job import Job, resolve_job
+from promptmill.workers.ledger import Ledger, read_ledger
+from promptmill.workers.local import LocalFleet
+from promptmill.workers.progress import Pacer, Reporter, progress_line
+from promptmill.workers.queue import Snapshot, Work
+from promptmill.workers.shard_job import ShardJob
+from promptmill.workers.summary import summary
+from promptmill.workers.work import WorkerSetup
+
+MOST_DIFFERENCES = 20
+
+
+class Fleet(Protocol):
+    """Who does the work: `LocalFleet` or `RayFleet`."""
+
+    def start(self) -> None:
+        """Start the workers."""
+
+    def poll(self) -> Snapshot:
+        """See to the workers and say how things are."""
+
+    def close(self) -> None:
+        """End the workers."""
+
+
+class Interrupted(Exception):
+    """A signal asks for the end of the run."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    exit_code: int
+    lines: tuple[str, ...]
+    """For a person to read."""
+
+
+def run(options: JobOptions, reporter: Reporter) -> Outcome:
+    """Do a job, or what is left of it.
+
+    Raises:
+        JobError: it cannot be done; what is committed stays.
+    """
+    job = resolve_job(options)
+    for warning in job.warnings:
+        reporter.say(f"warning: {warning}")
+    record = known_record(job)
+    if record is not None and record.state is RunState.FINISHED:
+        ledger = read_ledger(job.folder)
+        if len(ledger.committed) == record.shards:
+            return outcome(job, record, ledger, "finished already: nothing to do")
+    lock = DriverLock(job.folder, reporter.say)
+    job.folder.create()
+    lock.acquire()
+    try:
+        with _signals():
+            return _Run(job, lock, reporter).complete()
+    except Interrupted as stop:
+        name = signal.Signals(stop.number).name
+        line = f"stopped by {name}: what is committed stays, and the same command continues"
+        return Outcome(128 + stop.number, (line,))
+    finally:
+        reporter.close()
+        job.folder.clean()
+        lock.release()
+
+
+def known_record(job: Job) -> RunRecord | None:
+    """The record of the folder's run, if it is of the same job; None where there is none.
+
+    Raises:
+        JobError: the folder belongs to another job; the message names what differs.
+    """
+    record = job.folder.read_record()
+    if record is None or record.fingerprint == job.fingerprint:
+        return record
+    lines = list(differences(record.identity, job.identity))
+    shown = "".join(f"\n  {line}" for line in lines[:MOST_DIFFERENCES])
+    more = f"\n  and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
+    raise JobError(
+        f"{job.folder.root} belongs to another job, and nothing was touched. What differs "
+        f"(there -> here):{shown}{more}\nName another output folder, or give the same options."
+    )
+
+
+def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome:
+    """The ending of a finished run."""
+    assert record.totals is not None
+    limit, rejected = job.options.max_rejects, record.totals.rows_rejected
+    too_many = limit is not None and rejected > limit
+    said = [*lines, *summary(record.totals, ledger.examples, job.folder)]
+    if too_many:
+        said.append(f"{rejected:,} rejects are more than --max-rejects {limit}: exit code 3")
+    return Outcome(3 if too_many else 0, tuple(said))
+
+
+class _Run:
+    """A run that has its folder."""
+
+    def __init__(self, job: Job, lock: DriverLock, reporter: Reporter) -> None:
+        self._job, self._lock, self._reporter = job, lock, reporter
+
+    def complete(self) -> Outcome:
+        """From what is committed to the end."""
+        folder = self._job.folder
+        folder.clean()
+        folder.create()
+        record = known_record(self._job) or self._new_record()
+        folder.write_record(record)
+        resumed = read_ledger(folder)
+        self._greet(resumed)
+        if len(resumed.committed) < record.shards:
+            self._work(resumed)
+        ledger = read_ledger(folder)
+        record = self._finished(record, resumed, ledger)
+        folder.write_record(record)
+        return outcome(self._job, record, ledger)
+
+    def _new_record(self) -> RunRecord:
+        job = self._job
+        return RunRecord(
+            state=RunState.RUNNING,
+            fingerprint=job.fingerprint,
+            identity=job.identity,
+            options=job.options.model_dump(mode="json"),
+            clock=job.clock.isoformat(),
+            shards=len(job.plan.shards),
+            started=_now(),
+            warnings=list(job.warnings),
+        )
+
+    def _greet(self, resumed: Ledger) -> None:
+        job, done = self._job, resumed.totals
+        self._reporter.say(
+            f"{job.plan.rows:,} rows of {len(job.plan.files):,} files in "
+            f"{len(job.plan.shards):,} shards, job {job.fingerprint[:12]}"
+        )
+        if resumed.committed:
+            self._reporter.say(
+                f"resumed: {done.rows_in:,} rows of {len(resumed.committed):,} shards were "
+                "committed before and are skipped"
+            )
+        if job.options.on_error is OnError.FAIL and resumed.examples:
+            code, example = next(iter(resumed.examples.items()))
+            raise JobError(
+                f"--on-error fail: {example.source} row {example.row_index} was rejected before "
+                f"({code}): {example.message}"
+            )
+
+    def _work(self, resumed: Ledger) -> None:
+        """Let a fleet commit every open shard."""
+        job = self._job
+        pacer = Pacer(job.plan.rows, resumed.totals.lines, resumed.totals.tokens)
+        fleet = self._fleet(Work(job.plan.shards, resumed.committed, resumed.totals))
+        try:
+            fleet.start()
+            while True:
+                snapshot = fleet.poll()
+                pace = pacer.pace(snapshot)
+                for note in snapshot.notes:
+                    self._reporter.say(note)
+                if snapshot.failure is not None:
+                    raise JobError(snapshot.failure)
+                if snapshot.finished:
+                    self._reporter.finish(snapshot, pace)
+                    return
+                self._reporter.show(snapshot, pace)
+                self._lock.beat(progress_line(snapshot, pace), snapshot)
+        finally:
+            fleet.close()
+
+    def _fleet(self, work: Work) -> Fleet:
+        job, options = self._job, self._job.options
+        shared = ShardJob(folder=job.folder, options=options, metadata=job.metadata)
+        setup = WorkerSetup(job.bundle, shared, job.clock)
+        if options.local:
+            return LocalFleet(work, setup)
+        from promptmill.workers.fleet import RayFleet  # slow to import, and --local needs no Ray
+
+        workers = options.workers or len(os.sched_getaffinity(0))
+        return RayFleet(
+            work, setup, workers=workers, address=options.address, say=self._reporter.say
+        )
+
+    def _finished(self, record: RunRecord, resumed: Ledger, ledger: Ledger) -> RunRecord:
+        if missing := sorted({*range(record.shards)} - {*ledger.committed}):
+            raise JobError(
+                f"{len(missing)} shards are committed but their files are gone (shard "
+                f"{missing[0]} first). The same command does them again."
+            )
+        duplicates = self._duplicates(ledger)
+        totals = ledger.run_totals(rows_resumed=resumed.totals.rows_in, duplicate_ids=duplicates)
+        return replace(record, state=RunState.FINISHED, finished=_now(), totals=totals)
+
+    def _duplicates(self, ledger: Ledger) -> int:
+        """Ids that two shards have; within one they were rejected."""
+        if len(ledger.committed) < 2:
+            return 0
+        parts = [self._job.folder.part(shard) for shard in ledger.committed]
+        found = find_duplicates(parts, ledger.totals.rows_ok)
+        if found.count:
+            self._reporter.say(
+                f"warning: {found.count:,} rows have an id that a row of another shard has, too "
+                f"({', '.join(found.names)})"
+            )
+        return found.count
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into `Interrupted`; a second one ends the process."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each, handler in old.items():
+            signal.signal(each, handler)
+        raise Interrupted(number)
+
+    old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

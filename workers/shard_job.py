@@ -1,0 +1,187 @@
+"""One attempt at one shard: read, encode, write, publish. The same with and without Ray.
+
+Everything goes to temporary names that carry the attempt; then the part, the rejects and, last,
+the receipt are published, each only if nothing stands there yet. A shard is committed when its
+receipt stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from promptmill.pipeline.encoder import Encoder
+from promptmill.pipeline.read.rows import ShardReader
+from promptmill.pipeline.write.names import new_attempt, temporary_name
+from promptmill.pipeline.write.parts import PartWriter
+from promptmill.pipeline.write.publish import publish
+from promptmill.pipeline.write.rejects import RejectWriter
+from promptmill.schemas.errors import ErrorCode, JobError, RowError
+from promptmill.schemas.options import JobOptions, OnError
+from promptmill.schemas.request import EncodedBatch, RawRow, Reject
+from promptmill.schemas.run import Receipt, RejectExample, Totals, WrittenFile
+from promptmill.workers.batches import batches
+from promptmill.workers.counts import add_examples, batch_totals
+from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.queue import Lease, RowRange
+from promptmill.workers.stopwatch import Stopwatch
+
+Begin = Callable[[RowRange | None, Totals], bool]
+"""Told before every batch which rows come and what is done; False: the lease is void."""
+
+
+class LeaseLost(Exception):
+    """Someone else has this shard now, or the run stops: give up, publish nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardJob:
+    """What is the same for all shards of a run."""
+
+    folder: OutputFolder
+    options: JobOptions
+    metadata: dict[str, str]
+    """Goes into the footer of every part."""
+
+
+def run_shard(lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> Receipt:
+    """Do a shard and commit it.
+
+    Args:
+        lease: the shard, and which of its rows need care.
+        encoder: loaded for the job's model and options.
+        job: what is the same for all shards.
+        begin: see `Begin`.
+
+    Returns:
+        The receipt that stands, which may be that of an earlier attempt.
+
+    Raises:
+        LeaseLost: the attempt was given up.
+        JobError: the run must end: the input changed, no chat template can be resolved, or a
+            reject under `--on-error fail`.
+    """
+    committed = job.folder.read_receipt(lease.shard.index)
+    return committed or _Attempt(lease, encoder, job, begin).run()
+
+
+class _Attempt:
+    """One attempt and what it has counted so far."""
+
+    def __init__(self, lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> None:
+        self._lease, self._encoder, self._job, self._begin = lease, encoder, job, begin
+        self._shard = lease.shard
+        self._attempt = new_attempt()
+        self._totals = Totals()
+        self._examples: dict[str, RejectExample] = {}
+        self._watch = Stopwatch()
+
+    def run(self) -> Receipt:
+        """See `run_shard`."""
+        folder, options, index = self._job.folder, self._job.options, self._shard.index
+        part_path, rejects_path = folder.part(index), folder.rejects(index)
+        reader = ShardReader(self._shard, options)
+        self._encoder.start_shard()
+        with (
+            PartWriter(
+                self._temporary(part_path), options=options, metadata=self._job.metadata
+            ) as part,
+            RejectWriter(self._temporary(rejects_path)) as rejects,
+        ):
+            for encoded in self._encoded(reader):
+                with self._watch.step("write"):
+                    part.write(encoded.rows)
+                    rejects.write(encoded.rejects)
+            self._announce(None)
+            with self._watch.step("write"):
+                part_info, rejects_info = part.close(), rejects.close()
+            written = self._publish(part_path, part_info.bytes, part_info.sha256)
+            refused = None
+            if rejects_info.rows:
+                refused = self._publish(rejects_path, rejects_info.bytes, rejects_info.sha256)
+            else:
+                rejects.abort()
+                rejects_path.unlink(missing_ok=True)  # a dead attempt's
+        receipt = Receipt(
+            shard=index,
+            attempt=self._attempt,
+            totals=self._totals,
+            part=written,
+            rejects=refused,
+            input_sha256=reader.sha256(),
+            examples=self._examples,
+            timings=self._watch.timings(),
+            worker=f"{socket.gethostname()}/{os.getpid()}",
+        )
+        return self._commit(receipt)
+
+    def _encoded(self, reader: ShardReader) -> Iterator[EncodedBatch]:
+        """The shard batch by batch, counted."""
+        lease = self._lease
+        alone = [*lease.careful, *(RowRange(row, row + 1) for row in lease.crashed)]
+        for batch in self._watch.each("read", batches(reader, alone)):
+            rows = RowRange(batch[0].row_index, batch[-1].row_index + 1)
+            self._announce(rows)
+            if rows.start in lease.crashed:
+                encoded = EncodedBatch([], [_crashed(batch[0], lease.crashed[rows.start])])
+            else:
+                with self._watch.step("encode"):
+                    encoded = self._encoder.encode(batch)
+            self._totals += batch_totals(len(batch), encoded)
+            add_examples(self._examples, encoded.rejects)
+            for reject in encoded.rejects:
+                self._check_fatal(reject)
+            yield encoded
+
+    def _announce(self, rows: RowRange | None) -> None:
+        if not self._begin(rows, self._totals):
+            raise LeaseLost
+
+    def _check_fatal(self, reject: Reject) -> None:
+        """Some rejects are about the job, or the job does not want any."""
+        error = reject.error
+        if error.code is ErrorCode.NO_CHAT_TEMPLATE:
+            raise JobError(error.message)
+        if self._job.options.on_error is OnError.FAIL:
+            raise JobError(
+                f"--on-error fail: {reject.row.source} row {reject.row.row_index} was rejected "
+                f"({error.code}): {error.message}"
+            )
+
+    def _temporary(self, final: Path) -> Path:
+        return self._job.folder.temporary / temporary_name(final.name, self._attempt)
+
+    def _publish(self, final: Path, size: int, sha256: str) -> WrittenFile:
+        """Give a file its name. What stands there without a receipt is of a dead attempt."""
+        if final.exists() and _sha256(final) != sha256:
+            final.unlink()
+        publish(self._temporary(final), final)
+        return WrittenFile(final.name, size, sha256)
+
+    def _commit(self, receipt: Receipt) -> Receipt:
+        final = self._job.folder.receipt(receipt.shard)
+        temporary = self._temporary(final)
+        temporary.write_bytes(msgspec.json.encode(receipt))
+        if publish(temporary, final):
+            return receipt
+        return self._job.folder.read_receipt(receipt.shard) or receipt
+
+
+def _crashed(row: RawRow, reason: str) -> Reject:
+    error = RowError(
+        ErrorCode.WORKER_CRASHED,
+        f"Alone in its batch, this row ended its worker process again and again ({reason}). "
+        "Look at its size and at the media it names.",
+    )
+    return Reject(row, error)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,108 @@
+"""What a worker does, with Ray or without: take a lease, run its shard, ask again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+import psutil
+
+from promptmill.pipeline.encoder import Encoder
+from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.errors import JobError
+from promptmill.workers.heartbeat import Heartbeat
+from promptmill.workers.queue import Lease, Order, ShardQueue
+from promptmill.workers.shard_job import LeaseLost, ShardJob, run_shard
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.5
+"""Between two questions for work while others hold all of it."""
+RECYCLE_ROWS = 10_000_000
+"""Rows after which a worker is replaced by a fresh one."""
+RECYCLE_GROWTH = 2 << 30
+"""Bytes of memory above its start at which a worker is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """What a worker is made of."""
+
+    bundle: ModelBundle
+    job: ShardJob
+    clock: datetime
+    """What templates are told the time is."""
+
+    def load(self, name: str, queue: ShardQueue) -> Worker:
+        """Load the tokenizer, once, and say so.
+
+        Raises:
+            JobError: no worker can work here.
+        """
+        host = socket.gethostname()
+        if not self.job.folder.temporary.is_dir():
+            raise JobError(
+                f"{host} does not see the output folder {self.job.folder.root}. All machines of "
+                "the cluster must share it."
+            )
+        start = time.monotonic()
+        encoder = Encoder(self.bundle, self.job.options, self.clock)
+        seconds = time.monotonic() - start
+        place = f"worker {name} on {host} (process {os.getpid()})"
+        queue.hello(name, f"{place}: tokenizer loaded in {seconds:.1f} s")
+        return Worker(name, queue, encoder, self.job)
+
+
+class Worker:
+    """Runs shards for a queue until it is told to stop or should be replaced.
+
+    Args:
+        name: how the queue knows this worker.
+        queue: where the work comes from.
+        encoder: loaded; used by one thread at a time.
+        job: what is the same for all shards.
+    """
+
+    def __init__(self, name: str, queue: ShardQueue, encoder: Encoder, job: ShardJob) -> None:
+        self._name, self._queue, self._encoder, self._job = name, queue, encoder, job
+        self._rows = 0
+        self._process = psutil.Process()
+        self._memory = self._process.memory_info().rss
+
+    def run(self) -> bool:
+        """Work; True when a fresh worker should go on, False when nothing is left to do."""
+        while (lease := self._queue.lease(self._name)) is not Order.STOP:
+            if lease is Order.WAIT:
+                time.sleep(WAIT_SECONDS)
+                continue
+            self._attempt(lease)
+            if self._worn():
+                return True
+        return False
+
+    def _attempt(self, lease: Lease) -> None:
+        """One shard; every way it may end is told to the queue."""
+        try:
+            with Heartbeat(self._queue, lease.id) as beat:
+                receipt = run_shard(lease, self._encoder, self._job, beat.begin)
+        except LeaseLost:
+            return
+        except JobError as error:
+            self._queue.fail(lease.id, str(error), fatal=True)
+        except Exception as error:  # whatever it is, other shards may go well
+            log.exception("shard %d failed", lease.shard.index)
+            message = f"{type(error).__name__}: {error}"
+            self._queue.fail(lease.id, message, fatal=False)
+        else:
+            self._rows += receipt.totals.lines
+            self._queue.commit(lease.id, lease.shard.index, receipt.totals)
+
+    def _worn(self) -> bool:
+        grown = self._process.memory_info().rss - self._memory
+        return (
+            self._encoder.needs_replacement or self._rows >= RECYCLE_ROWS or grown >= RECYCLE_GROWTH
+        )
