@@ -51,6 +51,8 @@ class Shard:
     """`row_index` of the first row, blank lines counted."""
     rows: int
     """Lines or rows in it, blank lines counted."""
+    skip: int = 0
+    """Rows of the first row group or record batch that belong to the shard before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,175 @@
+"""From what the user named (files, folders, patterns, URLs) to an ordered list of input files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from promptmill.pipeline.read.layout import ENDINGS, Layout, layout_of
+from promptmill.pipeline.read.listing import (
+    files_below,
+    files_matching,
+    fixed_part,
+    is_pattern,
+    name_below,
+)
+from promptmill.pipeline.read.saved_sets import reading_order
+from promptmill.schemas.errors import JobError
+from promptmill.schemas.shard import InputFile
+
+_RUN_FOLDER: Final = "_promptmill"
+"""What marks a folder as the output of a run."""
+_NAMED_IN_MESSAGES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInputs:
+    """What the inputs named by the user come to."""
+
+    files: tuple[InputFile, ...]
+    """In the order of the inputs; within one, sorted by path. No file twice, no name twice."""
+    warnings: tuple[str, ...]
+
+
+class _Found(NamedTuple):
+    url: str
+    """As `InputFile.url`."""
+    name: str
+    """Below the input that was named."""
+    size: int
+    layout: Layout
+
+
+def find_inputs(inputs: Sequence[str]) -> FoundInputs:
+    """List the files that the inputs stand for.
+
+    A file is named by its base name, a file of a folder by its path below the folder, a match of a
+    pattern by its path below the folders in front of the first wildcard. Names that would be the
+    same are lengthened to the left until they differ. A local file that is reached twice, also
+    through links, is read once.
+
+    Args:
+        inputs: paths, patterns (`*`, `?`, `[...]`, `**` for any folders), or URLs that fsspec
+            knows. A path that exists is taken as it is, whatever it looks like. Folders are read
+            with all below them but names that start with `.` or `_`, and but the output folders
+            of runs; a folder that datasets' `save_to_disk` wrote gives the files that it lists.
+
+    Raises:
+        JobError: nothing is there, it is not what can be read, or cannot be reached.
+    """
+    found: dict[str, _Found] = {}
+    warnings: list[str] = []
+    for given in inputs:
+        with _explained(given):
+            for key, file in _look_at(given, warnings):
+                found.setdefault(key, file)
+    files = list(found.values())
+    names = _distinct([file.url for file in files], [file.name for file in files])
+    return FoundInputs(
+        tuple(
+            InputFile(file.url, name, file.layout.kind, file.layout.compression, file.size)
+            for file, name in zip(files, names, strict=True)
+        ),
+        tuple(warnings),
+    )
+
+
+@contextmanager
+def _explained(given: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ImportError, ValueError) as error:
+        raise JobError(
+            f"Input {given!r} cannot be looked at: {error}. Check the spelling, the access rights "
+            "and, for a URL, that the package for its protocol is installed."
+        ) from error
+
+
+def _look_at(given: str, warnings: list[str]) -> Iterator[tuple[str, _Found]]:
+    """The files of one input, each with what tells it from any other file."""
+    system, path = url_to_fs(given)
+    path = path.rstrip("/")
+    if system.isfile(path):
+        if (layout := layout_of(path)) is None:
+            raise JobError(f"{given} has no ending that is read. Read are: {ENDINGS}.")
+        yield _found(system, path, path.rpartition("/")[2], system.size(path), layout)
+        return
+    if system.isdir(path or "/"):
+        root, sizes = path, files_below(system, path or "/")
+    elif is_pattern(path):
+        root, sizes = fixed_part(path), files_matching(system, path)
+    else:
+        raise JobError(f"Input {given!r} does not exist: no file, no folder, and not a pattern.")
+    for found, layout in _wanted(system, given, reading_order(system, sizes), warnings):
+        yield _found(system, found, name_below(root, found), sizes[found], layout)
+
+
+def _wanted(
+    system: AbstractFileSystem, given: str, paths: list[str], warnings: list[str]
+) -> list[tuple[str, Layout]]:
+    """Those of the files that are input, and what they are."""
+    folders = {path.rpartition("/")[0] for path in paths}
+    outputs = sorted(f for f in folders if system.isdir(f"{f}/{_RUN_FOLDER}"))
+    inputs = [path for path in paths if path.rpartition("/")[0] not in outputs]
+    layouts = [(path, layout_of(path)) for path in inputs]
+    wanted = [(path, layout) for path, layout in layouts if layout is not None]
+    others = [path for path, layout in layouts if layout is None]
+    if not wanted and outputs:
+        raise JobError(
+            f"{given} is the output of a run. To run its rejects again, name "
+            f"'{outputs[0]}/{_RUN_FOLDER}/rejects/*.jsonl'."
+        )
+    if not wanted:
+        what = f"only files with other endings: {_some(others)}" if others else "no file"
+        raise JobError(f"Input {given!r} gives {what}. Read are: {ENDINGS}.")
+    kinds = {layout.kind: path for path, layout in reversed(wanted)}
+    if len(kinds) > 1:
+        raise JobError(
+            f"{given} holds files of several kinds ({_some(sorted(kinds.values()))}), which may be "
+            f"the same rows twice. Name one kind by a pattern ('.../*.{min(kinds)}'), or each of "
+            "them as an input of its own."
+        )
+    warnings += [f"{folder} is the output of a run and is not read." for folder in outputs]
+    if others:
+        warnings.append(f"{given}: not read for their endings: {_some(others)}.")
+    return wanted
+
+
+def _some(paths: list[str]) -> str:
+    shown = ", ".join(path.rpartition("/")[2] for path in paths[:_NAMED_IN_MESSAGES])
+    more = len(paths) - _NAMED_IN_MESSAGES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _found(
+    system: AbstractFileSystem, path: str, name: str, size: int | None, layout: Layout
+) -> tuple[str, _Found]:
+    if size is None:
+        raise JobError(f"{path}: the storage does not tell its size. Copy it somewhere else first.")
+    if isinstance(system, LocalFileSystem):
+        return str(Path(path).resolve()), _Found(path, name, size, layout)
+    url = system.unstrip_protocol(path)
+    return url, _Found(url, name, size, layout)
+
+
+def _distinct(urls: list[str], names: list[str]) -> list[str]:
+    """The names, lengthened by folders of their URLs where two are the same."""
+    parts = [url.split("/") for url in urls]
+    depths = [name.count("/") + 1 for name in names]
+    while True:
+        counts = Counter(names)
+        clashing = [index for index, name in enumerate(names) if counts[name] > 1]
+        if not clashing:
+            return names
+        names = list(names)
+        for index in clashing:
+            depths[index] += 1
+            names[index] = "/".join(parts[index][-depths[index] :])
