@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from ipaddress import ip_network
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -85,6 +86,15 @@ class MaskTurns(StrEnum):
     LAST = "last"
 
 
+class MediaIds(StrEnum):
+    """How media stand in the stored ids."""
+
+    EXPANDED = "expanded"
+    """As the model sees them."""
+    COLLAPSED = "collapsed"
+    """One placeholder an item, for servers that expand by themselves."""
+
+
 class JobOptions(BaseModel):
     """Every option of a run. Field names are the option names with underscores."""
 
@@ -131,6 +141,25 @@ class JobOptions(BaseModel):
     escape_control_tokens: bool = False
     """Encode control spellings inside message content as plain text."""
 
+    limit_mm_per_prompt: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """Items that a prompt may have, by modality; 999 where nothing is said."""
+    mm_processor_kwargs: JsonObject = Field(default_factory=dict)
+    """Arguments for the model's media processor; the row's own win."""
+    trust_request_mm_kwargs: bool = False
+    """Accept mm_processor_kwargs and media_io_kwargs that come with a row."""
+    interleave_mm_strings: bool = False
+    """Keep media in their places where content is a string."""
+    media_ids: MediaIds = MediaIds.EXPANDED
+    """How media stand in the stored ids."""
+    allowed_media_root: str | None = None
+    """The folder that local media files may come from."""
+    allowed_media_domains: tuple[str, ...] = ()
+    """The hosts that media may be fetched from."""
+    allowed_media_networks: tuple[str, ...] = ()
+    """Networks (CIDR) that are not public and may be reached all the same, by those hosts."""
+    check_media: bool = False
+    """Decode all media, not only their headers."""
+
     columns: ColumnNames = ColumnNames.VLLM
     """Column names as vLLM or as Hugging Face has them."""
     with_text: bool = False
@@ -176,6 +205,8 @@ class JobOptions(BaseModel):
             raise ValueError("rows_per_shard and shard_bytes exclude each other; give one")
         if self.append_eos and self.text_column is None:
             raise ValueError("append_eos is for documents; name their text_column")
+        for network in self.allowed_media_networks:
+            ip_network(network)
         return self
 
     @property

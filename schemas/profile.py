@@ -22,3 +22,27 @@ MEDIA_PER_PROMPT: Final = 999
 
 RENDER_TIMEOUT_SECONDS: Final = 30.0
 """Time one template may take."""
+
+MEDIA_MAX_PIXELS: Final = 178_956_970
+"""Pixels that an image (or a frame) may have."""
+
+MEDIA_MAX_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of one media file."""
+
+AUDIO_MAX_BYTES: Final = 25 * 1024 * 1024
+"""Bytes of one audio file."""
+
+AUDIO_MAX_SECONDS: Final = 600
+"""Duration of one audio file."""
+
+MEDIA_DECODE_BYTES: Final = 4 * MEDIA_MAX_PIXELS
+"""Decoded bytes of all media of one prompt."""
+
+STOP_STRINGS: Final = 4
+"""Stop strings that a request may give."""
+
+PROMPTS_PER_COMPLETION: Final = 1024
+"""Prompts that one completion request may have."""
+
+CACHE_SALT_LENGTH: Final = 128
+"""Characters of a cache salt."""

@@ -1,0 +1,109 @@
+"""Media items to sizes: read, hash, probe; identical media are probed once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from promptmill.pipeline.media.base import AudioInfo, ImageInfo, MediaInfo, VideoInfo
+from promptmill.pipeline.media.fetch import MediaReader
+from promptmill.pipeline.media.probe_audio import probe_audio
+from promptmill.pipeline.media.probe_image import probe_image
+from promptmill.pipeline.media.probe_video import probe_video
+from promptmill.schemas import profile
+from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.media import MediaItem, Modality
+
+CACHED: Final = 65_536
+"""Sizes kept; one takes some 200 bytes."""
+READERS: Final = 8
+"""Items of one row that are read at the same time, where they come from hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """What a header tells, and whose header it is."""
+
+    info: MediaInfo
+    hash: str
+    """sha256 of the file's bytes, hexadecimal."""
+
+
+class MediaSizer:
+    """Sizes the media of rows.
+
+    Args:
+        reader: reads the bytes.
+        check: decode everything as well (`--check-media`).
+    """
+
+    def __init__(self, reader: MediaReader, *, check: bool = False) -> None:
+        self._reader = reader
+        self._check = check
+        self._known: OrderedDict[tuple[Modality, str], MediaInfo] = OrderedDict()
+
+    def sizes(self, items: Sequence[MediaItem]) -> list[Sized]:
+        """The sizes of a row's items, in order.
+
+        Raises:
+            RowError: the first item that cannot be read; MEDIA_LIMIT where all of them together
+                are more than the server decodes for one request.
+        """
+        if sum(_is_remote(item) for item in items) < 2:
+            sized = [self._size(item) for item in items]
+        else:
+            with ThreadPoolExecutor(READERS) as pool:
+                sized = list(pool.map(self._size, items))
+        _check_budget([one.info for one in sized])
+        return sized
+
+    def _size(self, item: MediaItem) -> Sized:
+        data = self._reader.read(item)
+        digest = hashlib.sha256(data).hexdigest()
+        key = (item.modality, digest)
+        info = self._known.get(key)
+        if info is None:
+            info = self._probe(item.modality, data)
+            self._known[key] = info
+            if len(self._known) > CACHED:
+                self._known.popitem(last=False)
+        return Sized(info, digest)
+
+    def _probe(self, modality: Modality, data: bytes) -> MediaInfo:
+        match modality:
+            case Modality.IMAGE:
+                return probe_image(data, decode=self._check)
+            case Modality.AUDIO:
+                return probe_audio(data, decode=self._check)
+            case Modality.VIDEO:
+                return probe_video(data, decode=self._check)
+
+
+def _is_remote(item: MediaItem) -> bool:
+    return item.data is None and (item.url or "")[:4].lower() == "http"
+
+
+def _check_budget(infos: Sequence[MediaInfo]) -> None:
+    """Decoded bytes of a request, as the server charges them before it decodes."""
+    total = sum(_decoded_bytes(info) for info in infos)
+    if total > profile.MEDIA_DECODE_BYTES:
+        raise RowError(
+            ErrorCode.MEDIA_LIMIT,
+            f"The media of this row are {total} bytes once decoded; the server decodes at most "
+            f"{profile.MEDIA_DECODE_BYTES} for one request. Use fewer or smaller media.",
+            stage=Stage.EXPAND,
+        )
+
+
+def _decoded_bytes(info: MediaInfo) -> int:
+    match info:
+        case ImageInfo():
+            return 4 * info.width * info.height
+        case AudioInfo():
+            return 4 * info.samples * info.channels
+        case VideoInfo():
+            return 0  # its frames are charged as they are sampled
