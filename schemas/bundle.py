@@ -35,6 +35,8 @@ class TokenizerFacts:
     all_special_tokens: tuple[str, ...]
     is_fast: bool
     tokenizer_class: str
+    split_special_tokens: bool = False
+    """Whether special spellings in the text are encoded as plain text; not part of `backend`."""
     clean_up_tokenization_spaces: bool = False
     """Whether decoding cleans spaces up, as the tokenizer's config says."""
     do_lower_case: bool = False
@@ -61,6 +63,8 @@ class ModelBundle:
     """Names as templates see them: bos_token, eos_token, ..."""
     chat_templates: dict[str, str] = field(default_factory=dict)
     """By name; a single template is "default"."""
+    templates_are_named: bool = False
+    """Whether a request may choose a template by its name; a single template has none."""
     processor_template: str | None = None
     """The processor's own template, used before the tokenizer's where no tools are given."""
     config: JsonObject = field(default_factory=dict)
@@ -79,11 +83,7 @@ class ModelBundle:
     @property
     def text_config(self) -> JsonObject:
         """The part of config.json that describes the language model."""
-        for key in ("text_config", "llm_config", "language_config"):
-            part = self.config.get(key)
-            if isinstance(part, dict):
-                return part
-        return self.config
+        return text_part(self.config)
 
     @property
     def model_type(self) -> str:
@@ -103,3 +103,14 @@ class ModelBundle:
             digest.update(name.encode() + b"\0" + self.files[name])
         digest.update(json.dumps(self.special_tokens_map, sort_keys=True).encode())
         return digest.hexdigest()
+
+
+def text_part(config: JsonObject) -> JsonObject:
+    """The part of a config.json that describes the language model; the whole where it is flat."""
+    thinker = config.get("thinker_config")
+    holder = thinker if isinstance(thinker, dict) else config
+    for key in ("text_config", "llm_config", "language_config"):
+        part = holder.get(key)
+        if isinstance(part, dict):
+            return part
+    return holder
