@@ -37,7 +37,8 @@ class Intake:
                 taken = item if isinstance(item, Reject) else self._job(row, item)
                 if isinstance(taken, Reject):
                     rejects.append(taken)
-                    self._ids_seen.update({taken.custom_id} - {None})
+                    if taken.custom_id is not None:
+                        self._ids_seen.add(taken.custom_id)
                 else:
                     jobs.append(taken)
         return jobs, blank

@@ -15,12 +15,7 @@ import numpy as np
 from promptmill.pipeline.engines.base import Engine, encode_each
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.load import load_engine
-from promptmill.pipeline.engines.mistral import (
-    MistralDecoder,
-    MistralEngine,
-    load_mistral,
-    mistral_added_ids,
-)
+from promptmill.pipeline.engines.mistral import Mistral, load_mistral
 from promptmill.pipeline.engines.plain import PlainRanges
 from promptmill.pipeline.engines.special import AddedIds, added_special_ids
 from promptmill.pipeline.params import TokenizeParams
@@ -77,7 +72,7 @@ class TextTokenizer:
         engine: Engine,
         ranges: PlainRanges | None,
         added: AddedIds | None,
-        decoder: Decoder | MistralDecoder,
+        decoder: Decoder | Mistral,
         facts: TokenizerFacts,
     ) -> None:
         self.engine = engine
@@ -192,13 +187,7 @@ def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
     """The tokenizer of a model, ready for batches; loads in a second or so."""
     if bundle.tokenizer_mode == "mistral":
         mistral = load_mistral(bundle)
-        return TextTokenizer(
-            MistralEngine(mistral),
-            None,
-            mistral_added_ids(mistral),
-            MistralDecoder(mistral),
-            bundle.facts,
-        )
+        return TextTokenizer(mistral, None, mistral.added_ids, mistral, bundle.facts)
     return TextTokenizer(
         load_engine(bundle, engine),
         PlainRanges(bundle),

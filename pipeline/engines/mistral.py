@@ -1,28 +1,96 @@
-"""Mistral's own tokenizers (tekken and SentencePiece files), through mistral-common."""
+"""Mistral's own tokenizers (tekken and SentencePiece files), through mistral-common.
+
+The one module that holds a mistral-common object; what leaves it are ids and text.
+"""
 
 from __future__ import annotations
 
 import functools
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+from mistral_common.exceptions import MistralCommonException
+from mistral_common.protocol.instruct.request import ChatCompletionRequest
+from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy, TokenizerVersion
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from promptmill.pipeline.engines.base import FlatTokens, row_errors
 from promptmill.pipeline.engines.special import AddedIds
 from promptmill.schemas.bundle import ModelBundle
-from promptmill.schemas.errors import JobError
+from promptmill.schemas.errors import ErrorCode, JobError, RowError, Stage
+from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import EngineName
 
 logging.getLogger("mistral_common").setLevel(logging.ERROR)
 
 
-def load_mistral(bundle: ModelBundle) -> MistralTokenizer:
-    """The tokenizer in a bundle's files; one load for each process and bundle.
+class Mistral:
+    """A loaded tokenizer: chats and text to ids, ids to text."""
+
+    name = EngineName.MISTRAL_COMMON
+    fallback_reason = None
+
+    def __init__(self, tokenizer: MistralTokenizer[Any, Any, Any, Any, Any]) -> None:
+        self._chats = tokenizer
+        self._texts = tokenizer.instruct_tokenizer.tokenizer
+        self.takes_reasoning_effort = self._texts.version >= TokenizerVersion.v15
+        self.added_ids = AddedIds(np.array([self._texts.bos_id], np.int32), np.empty(0, np.int32))
+        """BOS in front of a text, nothing behind it."""
+
+    def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
+        """Ids of plain text, where control spellings stay text; there are no offsets (RULES 3).
+
+        Raises:
+            RowError: a text cannot be encoded.
+        """
+        with row_errors(texts):
+            rows = [self._texts.encode(text, bos=False, eos=False) for text in texts]
+        splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        ids = np.fromiter((i for row in rows for i in row), np.int32, int(splits[-1]))
+        return FlatTokens(ids, splits)
+
+    def encode_chat(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        *,
+        continues: bool,
+        reasoning_effort: str | None,
+    ) -> list[int]:
+        """Ids of a chat.
+
+        Args:
+            messages: OpenAI messages.
+            tools: OpenAI tools, with a description and parameters each.
+            continues: the last message, an assistant's, is left open.
+            reasoning_effort: for tokenizers that take one.
+
+        Raises:
+            RowError: TEMPLATE_ERROR with mistral-common's reason.
+        """
+        effort = {} if reasoning_effort is None else {"reasoning_effort": reasoning_effort}
+        given: Any = messages
+        try:
+            request: Any = ChatCompletionRequest.from_openai(
+                messages=given, tools=tools, continue_final_message=continues, **effort
+            )
+            return list(self._chats.encode_chat_completion(request).tokens)
+        except (MistralCommonException, ValueError, TypeError, LookupError) as error:
+            raise RowError(ErrorCode.TEMPLATE_ERROR, str(error), stage=Stage.RENDER) from None
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids, special tokens spelled out."""
+        return self._chats.decode(
+            [int(i) for i in ids], special_token_policy=SpecialTokenPolicy.KEEP
+        )
+
+
+def load_mistral(bundle: ModelBundle) -> Mistral:
+    """The tokenizer in a bundle's files; one load for each process and file.
 
     Raises:
         JobError: the bundle holds no single tekken.json or SentencePiece file.
@@ -36,45 +104,10 @@ def load_mistral(bundle: ModelBundle) -> MistralTokenizer:
     return _load(name, content)
 
 
-@functools.lru_cache(maxsize=4)
-def _load(name: str, content: bytes) -> MistralTokenizer:
+@functools.lru_cache(maxsize=2)
+def _load(name: str, content: bytes) -> Mistral:
     # mistral-common tells the kinds of tokenizer apart by the names of real files.
     with tempfile.TemporaryDirectory(prefix="promptmill-") as folder:
         path = Path(folder) / name
         path.write_bytes(content)
-        return MistralTokenizer.from_file(path)
-
-
-def mistral_added_ids(tokenizer: MistralTokenizer) -> AddedIds:
-    """BOS in front of a prompt, nothing behind it."""
-    bos = tokenizer.instruct_tokenizer.tokenizer.bos_id
-    return AddedIds(np.array([bos], np.int32), np.empty(0, np.int32))
-
-
-class MistralEngine:
-    """Plain text to ids. Control spellings in the text stay text; there are no offsets."""
-
-    name = EngineName.MISTRAL_COMMON
-    fallback_reason = None
-
-    def __init__(self, tokenizer: MistralTokenizer) -> None:
-        self._tokenizer = tokenizer.instruct_tokenizer.tokenizer
-
-    def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
-        """Ids of a batch; `offsets` cannot be had and are left out (RULES 3)."""
-        with row_errors(texts):
-            rows = [self._tokenizer.encode(text, bos=False, eos=False) for text in texts]
-        splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        ids = np.fromiter((i for row in rows for i in row), np.int32, int(splits[-1]))
-        return FlatTokens(ids, splits)
-
-
-class MistralDecoder:
-    """Ids to text, special tokens spelled out."""
-
-    def __init__(self, tokenizer: MistralTokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids."""
-        return self._tokenizer.decode(list(ids), special_token_policy=SpecialTokenPolicy.KEEP)
+        return Mistral(MistralTokenizer.from_file(path))

@@ -9,10 +9,6 @@ from __future__ import annotations
 import copy
 import json
 
-from mistral_common.exceptions import MistralCommonException
-from mistral_common.protocol.instruct.request import ChatCompletionRequest
-from mistral_common.tokens.tokenizers.base import TokenizerVersion
-
 from promptmill.pipeline.engines.mistral import load_mistral
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
@@ -48,23 +44,14 @@ class MistralRenderer:
             generates = self._options.task is Task.GENERATE
         messages = [_message(message) for message in prompt.messages]
         _check_last(messages, generates=generates, continues=prompt.continue_final_message)
-        return Rendered(token_ids=self._encode(messages, prompt))
-
-    def _encode(self, messages: list[JsonObject], prompt: ChatPrompt) -> list[int]:
-        more: JsonObject = {}
-        version = self._tokenizer.instruct_tokenizer.tokenizer.version
-        if prompt.reasoning_effort is not None and version >= TokenizerVersion.v15:
-            more["reasoning_effort"] = prompt.reasoning_effort
-        try:
-            request = ChatCompletionRequest.from_openai(
-                messages=messages,
-                tools=_tools(prompt.tools),
-                continue_final_message=prompt.continue_final_message,
-                **more,
-            )
-            return self._tokenizer.encode_chat_completion(request).tokens
-        except (MistralCommonException, ValueError, TypeError, LookupError) as error:
-            raise RowError(ErrorCode.TEMPLATE_ERROR, str(error), stage=Stage.RENDER) from None
+        effort = prompt.reasoning_effort if self._tokenizer.takes_reasoning_effort else None
+        ids = self._tokenizer.encode_chat(
+            messages,
+            _tools(prompt.tools),
+            continues=prompt.continue_final_message,
+            reasoning_effort=effort,
+        )
+        return Rendered(token_ids=ids)
 
     def _refuse_template(self, prompt: ChatPrompt) -> None:
         given = (prompt.chat_template, prompt.chat_template_kwargs, self._options.chat_template)

@@ -15,7 +15,7 @@ HOMES = {
     "typer": ("workers/cli/",),
     "jinja2": ("pipeline/render/",),
     "transformers": ("pipeline/model/",),
-    "mistral_common": ("pipeline/model/", "pipeline/render/", "pipeline/engines/"),
+    "mistral_common": ("pipeline/model/", "pipeline/engines/"),
     "tokenizers": ("pipeline/model/", "pipeline/engines/"),
     "pyarrow": ("schemas/columns.py", "pipeline/read/", "pipeline/write/", "workers/"),
 }
