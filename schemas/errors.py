@@ -48,6 +48,7 @@ class ErrorCode(StrEnum):
     TEMPLATE_TIMEOUT = "template_timeout"
     TEMPLATE_OUTPUT_TOO_LARGE = "template_output_too_large"
     MASK_UNAVAILABLE = "mask_unavailable"
+    ESCAPE_UNAVAILABLE = "escape_unavailable"
     # tokenize
     TOKENIZER_ERROR = "tokenizer_error"
     TOKEN_OUT_OF_VOCABULARY = "token_out_of_vocabulary"

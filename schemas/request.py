@@ -133,6 +133,9 @@ class Rendered:
     text: str | None = None
     token_ids: list[int] | None = None
     """Set where the renderer answers in ids (mistral, prompts that came as ids)."""
+    hide_text: bool = False
+    """The server would answer in ids here (`tokenize` in the template arguments): no special
+    tokens are added, no character gate applies, and neither text nor offsets are given."""
     special_ranges: tuple[CharSpan, ...] | None = None
     """None: the tokenizer finds control tokens in the text. Otherwise exactly these character
     ranges are control tokens, each the id of its spelling, and all else is plain text."""

@@ -1,0 +1,87 @@
+"""Control spellings: texts that the tokenizer would take for one of its added tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.json_types import Json
+from promptmill.schemas.request import CharSpan
+
+Trie: TypeAlias = "dict[str, Trie]"
+
+_END = ""
+"""The key that ends a spelling in a trie."""
+
+
+class ControlSpellings:
+    """Finds the spellings of added tokens in text, the longest at each place.
+
+    Runs of white space that some tokenizers add as tokens control nothing and are not counted;
+    words that only match between word boundaries are not markers either.
+    """
+
+    def __init__(self, bundle: ModelBundle) -> None:
+        added = set(_added_spellings(bundle.backend)) | set(bundle.facts.all_special_tokens)
+        added.discard("")
+        self.controls = frozenset(s for s in added if s.strip(" \t\r\n▁"))
+        """All but the white space."""
+        self._added = re.compile(pattern(added))
+        self._controls = re.compile(pattern(self.controls))
+
+    def find_added(self, text: str) -> list[CharSpan]:
+        """The ranges of all added tokens, white space included, in order."""
+        return [match.span() for match in self._added.finditer(text)]
+
+    def find(self, text: str) -> list[CharSpan]:
+        """The ranges of control spellings, in order."""
+        return [match.span() for match in self._controls.finditer(text)]
+
+    def ends(self, text: str) -> bool:
+        """Whether a text ends in a control spelling."""
+        return text.endswith(tuple(self.controls))
+
+    def count(self, *values: Json) -> int:
+        """How many control spellings the strings of these values hold, keys included."""
+        return sum(len(self._controls.findall(text)) for text in strings_in(values))
+
+
+def strings_in(value: Json | tuple[Json, ...]) -> Iterator[str]:
+    """All strings of a JSON value, keys of objects included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for item in value.values():
+            yield from strings_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from strings_in(item)
+
+
+def _added_spellings(backend: str | None) -> Iterator[str]:
+    for token in json.loads(backend)["added_tokens"] if backend else ():
+        if not token["single_word"]:
+            yield token["content"]
+
+
+def pattern(spellings: Iterable[str]) -> str:
+    """A regular expression for the longest of many strings, without trying them one by one."""
+    trie: Trie = {}
+    for spelling in spellings:
+        node = trie
+        for character in spelling:
+            node = node.setdefault(character, {})
+        node[_END] = {}
+    return _alternatives(trie) or "(?!)"
+
+
+def _alternatives(node: Trie) -> str:
+    branches = [re.escape(c) + _alternatives(child) for c, child in node.items() if c != _END]
+    if not branches:
+        return ""
+    joined = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+    return f"(?:{joined})?" if _END in node else joined

@@ -1,0 +1,180 @@
+"""The messages of a request as the template sees them.
+
+Profile rule (vLLM 0.33.0, RULES 6 and 7.2): a template gets new dictionaries with only the keys
+made here, and content as a string or as a list of parts, as the template's content format wants.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from promptmill.pipeline.render.base import MediaRules
+from promptmill.pipeline.render.parts import MediaPart, Part, TextPart, ToolReference, read_part
+from promptmill.pipeline.render.string_content import StringContent
+from promptmill.pipeline.render.tool_calls import settle_tool_calls
+from promptmill.schemas.errors import ErrorCode, RowError
+from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.media import MediaItem, Modality
+from promptmill.schemas.options import ContentFormat
+
+BILLING_HEADER: Final = "x-anthropic-billing-header"
+"""A first line of system text that changes with every request; the server drops it."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What the template sees, and what was noticed while making it."""
+
+    messages: list[JsonObject] = field(default_factory=list)
+    media: list[MediaItem] = field(default_factory=list)
+    """In the order of their parts."""
+    warnings: list[str] = field(default_factory=list)
+
+
+class ConversationBuilder:
+    """Builds the conversation of one request.
+
+    Args:
+        content_format: STRING or OPENAI.
+        model: its name, for messages.
+        media: the model's media rules; None: it takes text only.
+        interleave: keep media in their places in string content (`--interleave-mm-strings`).
+        audio_in_video: every video brings its sound as an audio item of its own.
+    """
+
+    def __init__(
+        self,
+        content_format: ContentFormat,
+        *,
+        model: str,
+        media: MediaRules | None = None,
+        interleave: bool = False,
+        audio_in_video: bool = False,
+    ) -> None:
+        self._as_parts = content_format is ContentFormat.OPENAI
+        self._model = model
+        self._media = media
+        self._interleave = interleave
+        self._audio_in_video = audio_in_video
+        self._items: Counter[Modality] = Counter()
+        self._done = Conversation()
+
+    def build(self, messages: Sequence[JsonObject]) -> Conversation:
+        """The conversation.
+
+        Raises:
+            RowError: INVALID_REQUEST (parameter `type` or `tool_calls`), UNSUPPORTED_REQUEST,
+                MEDIA_UNSUPPORTED, or PLACEHOLDER_IN_TEXT.
+        """
+        done = self._done
+        for index, message in enumerate(messages):
+            done.messages.append(self._message(f"messages[{index}]", message))
+        for index, message in enumerate(done.messages):
+            if "tool_calls" in message:
+                done.warnings += settle_tool_calls(f"messages[{index}]", message)
+        return done
+
+    def _message(self, place: str, message: JsonObject) -> JsonObject:
+        role = message["role"]
+        parts = self._parts(place, message)
+        made: JsonObject = {
+            "role": role,
+            "content": self._list(parts) if self._as_parts else self._string(place, parts),
+        }
+        if role == "assistant":
+            calls, reasoning = message.get("tool_calls"), message.get("reasoning")
+            if isinstance(calls, list):
+                made["tool_calls"] = [*calls]
+            if reasoning is not None:
+                made["reasoning"] = made["reasoning_content"] = reasoning
+        elif role == "tool":
+            if "tool_call_id" in message:
+                made["tool_call_id"] = message["tool_call_id"]
+            made["content"] = _tool_content(made["content"])
+        for key in ("name", "task"):
+            if isinstance(message.get(key), str):
+                made[key] = message[key]
+        if role == "developer":
+            made["tools"] = message.get("tools")
+        return made
+
+    def _parts(self, place: str, message: JsonObject) -> Iterator[Part]:
+        """The parts of a message's content; parts without text are left out."""
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [] if content is None else [content]
+        for part in _without_header(parts) if message["role"] == "system" else parts:
+            read = read_part(part)
+            if read is None:
+                self._done.warnings.append(f"{place}: a content part without text was left out")
+            else:
+                yield read
+
+    def _list(self, parts: Iterator[Part]) -> list[Json]:
+        """Content of the OPENAI format; the template writes the placeholders."""
+        made: list[Json] = []
+        for part in parts:
+            match part:
+                case TextPart():
+                    made.append({"type": "text", "text": part.text, **part.extra})
+                case ToolReference():
+                    made.append({"type": "tool_reference", "name": part.name})
+                case MediaPart():
+                    self._placeholders(part.item)
+                    made.append({"type": part.item.modality.value, **part.extra})
+        return made
+
+    def _string(self, place: str, parts: Iterator[Part]) -> str:
+        """Content of the STRING format; placeholders stand where the server puts them."""
+        content = StringContent(interleave=self._interleave)
+        for part in parts:
+            match part:
+                case TextPart(text=text) | ToolReference(name=text):
+                    content.add_text(text)
+                case MediaPart(item=item):
+                    content.add_media(self._placeholders(item))
+        text = content.text()
+        if content.moved:
+            self._done.warnings.append(f"{place}: media moved to the front of the message's text")
+        return text
+
+    def _placeholders(self, item: MediaItem) -> list[tuple[Modality, str | None]]:
+        """Take an item in, with the sound of a video where wanted; what stands for each."""
+        if self._media is None:
+            raise RowError(
+                ErrorCode.MEDIA_UNSUPPORTED,
+                f"{self._model} is not a multimodal model. Leave the {item.modality} parts out.",
+            )
+        items = [item]
+        if self._audio_in_video and item.modality is Modality.VIDEO and item.url:
+            items.append(MediaItem(Modality.AUDIO, item.url, uuid=item.uuid))
+        made: list[tuple[Modality, str | None]] = []
+        for one in items:
+            made.append(
+                (one.modality, self._media.placeholder(one.modality, self._items[one.modality]))
+            )
+            self._items[one.modality] += 1
+            self._done.media.append(one)
+        return made
+
+
+def _without_header(parts: Sequence[Json]) -> Iterator[Json]:
+    """System parts without the billing header; a part that holds nothing else is dropped."""
+    for part in parts:
+        text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else part
+        if not isinstance(text, str) or not text.startswith(BILLING_HEADER):
+            yield part
+        elif rest := text.partition("\n")[2]:
+            yield {**part, "text": rest} if isinstance(part, dict) else rest
+
+
+def _tool_content(content: Json) -> Json:
+    """Tool results as a string where they are all text: few templates read lists there."""
+    if not isinstance(content, list):
+        return content
+    texts = [part["text"] for part in content if isinstance(part, dict) and part["type"] == "text"]
+    if len(texts) < len(content):
+        return content
+    return "\n".join(text for text in texts if isinstance(text, str))

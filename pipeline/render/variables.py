@@ -1,0 +1,188 @@
+"""The template variables of a request: who gives what, who wins, what is dropped.
+
+Profile rule (vLLM 0.33.0 over transformers 5.20, RULES 5.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from promptmill.schemas.errors import ErrorCode, RowError
+from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.options import JobOptions, Task
+from promptmill.schemas.request import ChatPrompt, Endpoint, Request
+
+_CALL_ONLY: Final = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "documents",
+        "max_length",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "sanitize_control_tokens",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    }
+)
+"""Parameters of `apply_chat_template`: a template never sees a variable of these names from
+`chat_template_kwargs` (tools, documents and the generation prompt reach it by another way)."""
+
+_TAKEN: Final = {
+    "conversation": "safe_apply_chat_template()",
+    "model_config": "safe_apply_chat_template()",
+    "tokenizer": "safe_apply_chat_template()",
+    "self": "apply_chat_template()",
+}
+"""Names that the server itself passes, and the function that refuses a second value."""
+
+_TAKEN_IN_TEMPLATE: Final = {
+    "conversations": "transformers.utils.chat_template_utils.render_jinja_template()",
+    "messages": "jinja2.environment.Template.render()",
+}
+"""The same for names that get so far only where the template reads them."""
+
+_TOKENIZER_ARGUMENTS: Final = (
+    "max_length",
+    "padding",
+    "return_tensors",
+    "tokenizer_kwargs",
+    "truncation",
+)
+"""Without effect as long as the call does not tokenize."""
+
+_BAD_TOOLS: Final = (
+    "Tools should either be a JSON schema, or a callable function with type hints and a docstring "
+    "suitable for auto-conversion to a schema."
+)
+_BAD_DOCUMENTS: Final = "Documents should be a list of dicts with 'title' and 'text' keys!"
+_BAD_MASK: Final = (
+    "`return_assistant_tokens_mask=True` requires `return_dict=True` and `tokenize=True`. Leave it "
+    "out; --with-mask gives masks."
+)
+_BAD_SANITIZE: Final = (
+    "`sanitize_control_tokens=True` requires `tokenize=True` and is not compatible with "
+    "`return_assistant_tokens_mask=True`."
+)
+_BAD_CONTINUE: Final = (
+    "continue_final_message and add_generation_prompt are not compatible. Use "
+    "continue_final_message when you want the model to continue the final message, and "
+    "add_generation_prompt when you want to add a header that will prompt it to start a new "
+    "assistant message instead."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The arguments of one rendering, checked."""
+
+    tools: Json = None
+    documents: Json = None
+    add_generation_prompt: bool = False
+    continue_final_message: bool = False
+    tokenize: bool = False
+    """The server would answer in ids, without text."""
+    sanitize_control_tokens: bool = False
+    extra: JsonObject
+    """All other variables of the template."""
+
+
+def merged_kwargs(request: Request, prompt: ChatPrompt, options: JobOptions) -> JsonObject:
+    """All arguments of the server's `apply_chat_template` call, before any is dropped.
+
+    Later ones win: the server's defaults, tools, the job's, the row's, the fields of the row.
+    A value of None or "auto" never replaces another.
+    """
+    given = prompt.chat_template_kwargs or {}
+    merged = {**options.default_chat_template_kwargs}
+    _update(merged, {"tools": _json(prompt.tools), "tokenize": False})
+    _update(merged, options.chat_template_kwargs)
+    _update(merged, given)
+    prompt_wanted = prompt.add_generation_prompt
+    if prompt_wanted is None:
+        pools = request.endpoint is Endpoint.EMBEDDING
+        prompt_wanted = options.task is Task.GENERATE and not pools
+    fields: JsonObject = {
+        "add_generation_prompt": prompt_wanted,
+        "continue_final_message": prompt.continue_final_message,
+        "documents": _json(prompt.documents),
+        "reasoning_effort": prompt.reasoning_effort,
+    }
+    if prompt.reasoning_effort is not None and given.get("enable_thinking") is None:
+        fields["enable_thinking"] = prompt.reasoning_effort != "none"
+    _update(merged, fields)
+    return merged
+
+
+def check_arguments(merged: JsonObject, variables: Collection[str]) -> Arguments:
+    """The merged arguments as transformers takes them; what a template does not read is dropped.
+
+    Args:
+        merged: from `merged_kwargs`.
+        variables: the names that the template reads.
+
+    Raises:
+        RowError: INVALID_REQUEST in the words of the server; UNSUPPORTED_REQUEST for arguments of
+            the tokenizer call together with `tokenize`.
+    """
+    for name, function in _TAKEN.items():
+        if name in merged:
+            raise _invalid(f"{function} got multiple values for argument '{name}'")
+    for name, function in _TAKEN_IN_TEMPLATE.items():
+        if name in merged and name in variables:
+            raise _invalid(f"{function} got multiple values for keyword argument '{name}'")
+    tokenize = bool(merged.get("tokenize"))
+    arguments = Arguments(
+        tools=_objects(merged.get("tools"), _BAD_TOOLS),
+        documents=_objects(merged.get("documents"), _BAD_DOCUMENTS),
+        add_generation_prompt=bool(merged.get("add_generation_prompt")),
+        continue_final_message=bool(merged.get("continue_final_message")),
+        tokenize=tokenize,
+        sanitize_control_tokens=bool(merged.get("sanitize_control_tokens")),
+        extra={k: v for k, v in merged.items() if k in variables and k not in _CALL_ONLY},
+    )
+    if merged.get("return_assistant_tokens_mask"):
+        raise _invalid(_BAD_MASK)
+    if arguments.continue_final_message and arguments.add_generation_prompt:
+        raise _invalid(_BAD_CONTINUE)
+    if arguments.sanitize_control_tokens and not tokenize:
+        raise _invalid(_BAD_SANITIZE)
+    used = [name for name in _TOKENIZER_ARGUMENTS if merged.get(name)]
+    if tokenize and used:
+        raise RowError(
+            ErrorCode.UNSUPPORTED_REQUEST,
+            f"chat_template_kwargs {', '.join(used)} together with tokenize are not supported. "
+            "Leave tokenize out and use the row's budget fields.",
+            parameter="chat_template_kwargs",
+        )
+    return arguments
+
+
+def _update(merged: JsonObject, given: JsonObject) -> None:
+    merged |= {key: value for key, value in given.items() if value is not None and value != "auto"}
+
+
+def _json(objects: list[JsonObject] | None) -> Json:
+    return None if objects is None else [*objects]
+
+
+def _objects(value: Json, problem: str) -> Json:
+    """Tools or documents: objects, if any."""
+    if value is None:
+        return None
+    if not isinstance(value, (list, dict, str)):
+        raise _invalid(f"'{type(value).__name__}' object is not iterable")
+    if not all(isinstance(item, dict) for item in value):
+        raise _invalid(problem)
+    return value
+
+
+def _invalid(message: str) -> RowError:
+    return RowError(ErrorCode.INVALID_REQUEST, message)
