@@ -6,10 +6,9 @@ Read and written as JSON (msgspec decodes these dataclasses and refuses what doe
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-
-from promptmill.schemas.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +135,9 @@ class RunRecord:
     state: RunState
     fingerprint: str
     """sha256 of `identity`."""
-    identity: JsonObject
+    identity: Mapping[str, object]
     """Everything that decides the bytes of the output."""
-    options: JsonObject
+    options: Mapping[str, object]
     """Every option as resolved."""
     clock: str
     """What templates were told the time is (ISO 8601)."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from importlib.metadata import version
 
 from promptmill.schemas import profile
 from promptmill.schemas.bundle import ModelBundle
-from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.shard import Plan
 
@@ -81,9 +81,9 @@ def fingerprint(parts: JsonObject) -> str:
     return _sha256(parts)
 
 
-def differences(old: Json, new: Json, path: str = "") -> Iterator[str]:
+def differences(old: object, new: object, path: str = "") -> Iterator[str]:
     """What differs between two identities, a line each, named as in `run.json`."""
-    if isinstance(old, dict) and isinstance(new, dict):
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted(old.keys() | new.keys()):
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     elif path == "input" and isinstance(old, list) and isinstance(new, list):
@@ -92,11 +92,11 @@ def differences(old: Json, new: Json, path: str = "") -> Iterator[str]:
         yield f"{path}: {_shown(old)} -> {_shown(new)}"
 
 
-def _by_name(files: list[Json]) -> JsonObject:
+def _by_name(files: list[object]) -> dict[str, object]:
     return {str(f.get("name")): f for f in files if isinstance(f, dict)}
 
 
-def _shown(value: Json) -> str:
+def _shown(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 70 else f"{text[:12]}..."
 
