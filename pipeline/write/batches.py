@@ -1,0 +1,120 @@
+"""Token rows to Arrow record batches. What is parallel to ids never becomes Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from promptmill.schemas.columns import arrow_schema, columns
+from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.media import MediaSpan
+from promptmill.schemas.options import JobOptions
+from promptmill.schemas.request import TokenRow
+
+Parallel: TypeAlias = "npt.NDArray[np.int32] | npt.NDArray[np.int8]"
+"""Ids, offsets or mask of a row: an entry, or a pair, for each id."""
+
+
+def record_batch(rows: Sequence[TokenRow], options: JobOptions) -> pa.RecordBatch:
+    """The rows as one record batch, with the columns that the options ask for.
+
+    Where a prompt is padded, offsets and mask get (0, 0) and 0 for the padding, as Hugging Face
+    tokenizers have it, so that there is an entry for each id.
+
+    Raises:
+        RowError: a string of a row is not Unicode text. Parsing refuses such rows; should one
+            come through, it is named here.
+    """
+    try:
+        arrays = _arrays(rows, options)
+    except UnicodeEncodeError:
+        raise _not_text(rows, options) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(options))
+
+
+def _arrays(rows: Sequence[TokenRow], options: JobOptions) -> list[pa.Array]:
+    return [
+        _lists(rows, column.type, _PARALLEL[column.name])
+        if column.name in _PARALLEL
+        else pa.array([_VALUES[column.name](row) for row in rows], column.type)
+        for column in columns(options)
+    ]
+
+
+def _lists(
+    rows: Sequence[TokenRow], kind: pa.DataType, part_of: Callable[[TokenRow], Parallel | None]
+) -> pa.Array:
+    """A list column of flat buffers; null where a row has no such part."""
+    parts = [part_of(row) for row in rows]
+    absent = np.fromiter((part is None for part in parts), np.bool_, len(rows))
+    sizes = np.fromiter((len(row.ids) for row in rows), np.int64, len(rows))
+    splits = np.concatenate([[0], np.cumsum(np.where(absent, 0, sizes))])
+    pairs = pa.types.is_fixed_size_list(kind.value_type)
+    leaf = kind.value_type.value_type if pairs else kind.value_type
+    flat = np.zeros((splits[-1], 2) if pairs else splits[-1], leaf.to_pandas_dtype())
+    for start, part in zip(splits.tolist(), parts, strict=False):
+        if part is not None:
+            np.copyto(flat[start : start + len(part)], part, casting="equiv")
+    values = pa.array(flat.reshape(-1))
+    if pairs:
+        values = pa.FixedSizeListArray.from_arrays(values, type=kind.value_type)
+    mask = pa.array(absent) if absent.any() else None
+    return pa.ListArray.from_arrays(pa.array(splits, pa.int32()), values, type=kind, mask=mask)
+
+
+def _not_text(rows: Sequence[TokenRow], options: JobOptions) -> RowError:
+    for row in rows:
+        try:
+            _arrays([row], options)
+        except UnicodeEncodeError:
+            break
+    place = row.request.place
+    return RowError(
+        ErrorCode.LONE_SURROGATE,
+        f"Row {place.row_index} of {place.source!a} holds a lone surrogate, which no file can "
+        "store as text. Remove it from the row.",
+        stage=Stage.WRITE,
+    )
+
+
+def _span(span: MediaSpan) -> dict[str, object]:
+    return {
+        "modality": span.modality,
+        "offset": span.offset,
+        "length": span.length,
+        "index": span.index,
+        "hash": span.hash,
+        "grid": span.grid,
+        "embed_runs": [{"offset": start, "length": size} for start, size in span.embed_runs],
+    }
+
+
+_PARALLEL: Final[dict[str, Callable[[TokenRow], Parallel | None]]] = {
+    "prompt_token_ids": lambda row: row.ids,
+    "prompt_token_offsets": lambda row: row.offsets,
+    "assistant_mask": lambda row: row.mask,
+}
+
+_VALUES: Final[dict[str, Callable[[TokenRow], object]]] = {
+    "custom_id": lambda row: row.request.custom_id,
+    "source": lambda row: row.request.place.source,
+    "row_index": lambda row: row.request.place.row_index,
+    "prompt_index": lambda row: row.request.place.prompt_index,
+    "prompt": lambda row: row.text,
+    "num_tokens": lambda row: len(row.ids),
+    "original_num_tokens": lambda row: row.original_num_tokens,
+    "num_chars": lambda row: None if row.text is None else len(row.text),
+    "truncated": lambda row: row.truncated_left > 0 or row.truncated_right > 0,
+    "truncated_left": lambda row: row.truncated_left,
+    "truncated_right": lambda row: row.truncated_right,
+    "max_tokens": lambda row: row.max_tokens,
+    "mm_placeholders": lambda row: [_span(span) for span in row.spans],
+    # In the row's own key order; NaN, which JSON cannot say, becomes null.
+    "request": lambda row: msgspec.json.encode(row.request.passthrough),
+    "warnings": lambda row: row.warnings,
+}
