@@ -38,6 +38,33 @@ class FlatTokens:
         return self.ids[cut], None if self.offsets is None else self.offsets[cut]
 
 
+@dataclass(slots=True)
+class EngineCounts:
+    """What an engine has done so far, for the receipts."""
+
+    rows_checked: int = 0
+    """Compared with the reference, beyond those at loading."""
+    rows_redone: int = 0
+    """Taken from the reference because the engine could not be exact."""
+
+
+class EngineMismatch(Exception):
+    """A fast engine differed from the reference: nothing it made can be trusted.
+
+    The caller redoes its work with `EngineName.TOKENIZERS`.
+    """
+
+    def __init__(self, engine: EngineName) -> None:
+        super().__init__(engine)
+        self.engine = engine
+
+    def __str__(self) -> str:
+        return (
+            f"{self.engine} differed from tokenizers on a row of this run; everything is tokenized "
+            "with tokenizers from here on, which is many times slower."
+        )
+
+
 class Engine(Protocol):
     """Turns texts into ids as `tokenizers` does with `add_special_tokens=False`.
 
@@ -53,10 +80,15 @@ class Engine(Protocol):
     def fallback_reason(self) -> str | None:
         """Why this is not the engine that was asked for, to be said once; None when it is."""
 
+    @property
+    def counts(self) -> EngineCounts:
+        """What it has done so far; threads that share it may lose a count."""
+
     def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
         """Encode a batch.
 
         Raises:
+            EngineMismatch: the engine was found to differ from the reference.
             RowError: one text cannot be encoded (a lone surrogate, or the tokenizer failed). The
                 whole batch is lost then; `encode_each` finds the row and keeps the others.
         """

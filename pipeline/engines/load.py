@@ -1,12 +1,21 @@
-"""Choose the engine for a tokenizer."""
+"""Choose the engine for a tokenizer: the fastest one that is shown to equal the reference."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from promptmill.pipeline.engines.base import Engine
-from promptmill.pipeline.engines.pool import reference_pool
+from tokenizers import Tokenizer
+
+from promptmill.pipeline.engines import spec
+from promptmill.pipeline.engines.base import Engine, encodable
+from promptmill.pipeline.engines.checked import CheckedEngine, same_row
+from promptmill.pipeline.engines.fast import FastEngine
+from promptmill.pipeline.engines.natives import FASTEST, doubts, load_native
+from promptmill.pipeline.engines.offsets import OffsetTables
+from promptmill.pipeline.engines.pool import Pool, backend_of, reference_pool
+from promptmill.pipeline.engines.probes import probes_for
 from promptmill.pipeline.engines.reference import ReferenceEngine
+from promptmill.pipeline.engines.traits import NotProven, proven_traits
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import EngineName
 
@@ -16,7 +25,49 @@ def load_engine(
 ) -> Engine:
     """The engine for a model.
 
+    A fast engine is compared with the reference on a built-in set of texts and on `probe_texts`
+    (the first texts of the run); if anything differs, or if it is missing or not proven for this
+    tokenizer, the reference does the work and its `fallback_reason` says why.
+
     Raises:
         JobError: the model's tokenizer is no serialisable backend.
     """
-    return ReferenceEngine(reference_pool(bundle))
+    return choose_engine(backend_of(bundle), reference_pool(bundle), choice, probe_texts)
+
+
+def choose_engine(
+    backend: str, pool: Pool[Tokenizer], choice: EngineName, probe_texts: Sequence[str] = ()
+) -> Engine:
+    """As `load_engine`, for a tokenizer's JSON and a pool of its copies."""
+    reference = ReferenceEngine(pool)
+    if choice is EngineName.TOKENIZERS:
+        return reference
+    try:
+        engine = _proven_engine(backend, reference, choice, probe_texts)
+    except NotProven as reason:
+        return ReferenceEngine(
+            pool, f"Tokenizing with tokenizers, which is many times slower: {reason}."
+        )
+    return CheckedEngine(engine, reference)
+
+
+def _proven_engine(
+    backend: str, reference: ReferenceEngine, choice: EngineName, probe_texts: Sequence[str]
+) -> FastEngine:
+    parsed = spec.parse(backend)
+    traits = proven_traits(parsed)
+    name = FASTEST[traits.family] if choice is EngineName.AUTO else choice
+    natives = Pool(lambda: load_native(name, backend))
+    tables = OffsetTables(parsed, traits)
+    engine = FastEngine(name, natives, tables, reference, doubts(name, traits))
+    texts = [*probes_for(parsed), *filter(encodable, probe_texts)]
+    wanted = reference.encode(texts, offsets=True)
+    for offsets in (False, True):  # offsets are only asked for once the ids are known to be right
+        tokens = engine.encode(texts, offsets=offsets)
+        differing = sum(not same_row(tokens, row, wanted, row) for row in range(len(texts)))
+        if differing:
+            raise NotProven(
+                f"{name} differs from it on {differing} of the {len(texts)} texts it was tried with"
+            )
+    engine.counts.rows_redone = 0  # those of the run, not of the trial
+    return engine

@@ -18,7 +18,7 @@ from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy, TokenizerVersion
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-from promptmill.pipeline.engines.base import FlatTokens, row_errors
+from promptmill.pipeline.engines.base import EngineCounts, FlatTokens, row_errors
 from promptmill.pipeline.engines.special import AddedIds
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, JobError, RowError, Stage
@@ -35,6 +35,7 @@ class Mistral:
     fallback_reason = None
 
     def __init__(self, tokenizer: MistralTokenizer[Any, Any, Any, Any, Any]) -> None:
+        self.counts = EngineCounts()
         self._chats = tokenizer
         self._texts = tokenizer.instruct_tokenizer.tokenizer
         self.takes_reasoning_effort = self._texts.version >= TokenizerVersion.v15

@@ -39,10 +39,8 @@ class Pool(Generic[T]):
         return len(self._idle)
 
 
-def reference_pool(bundle: ModelBundle) -> Pool[Tokenizer]:
-    """The process's copies of the model's own tokenizer.
-
-    Engines, special ids and the decoder share it: a tokenizer takes 100 to 350 MB.
+def backend_of(bundle: ModelBundle) -> str:
+    """The JSON of the model's own tokenizer.
 
     Raises:
         JobError: the model's tokenizer is no serialisable backend.
@@ -52,7 +50,18 @@ def reference_pool(bundle: ModelBundle) -> Pool[Tokenizer]:
             f"{bundle.name}: the tokenizer of mode {bundle.tokenizer_mode!r} is not a Hugging Face "
             "fast tokenizer, so its text cannot be tokenized here."
         )
-    return _shared_pool(bundle.backend)
+    return bundle.backend
+
+
+def reference_pool(bundle: ModelBundle) -> Pool[Tokenizer]:
+    """The process's copies of the model's own tokenizer.
+
+    Engines, special ids and the decoder share it: a tokenizer takes 100 to 350 MB.
+
+    Raises:
+        JobError: as `backend_of`.
+    """
+    return _shared_pool(backend_of(bundle))
 
 
 def tokenizer_pool(backend: str) -> Pool[Tokenizer]:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from promptmill.pipeline.engines.base import FlatTokens, row_errors
+from promptmill.pipeline.engines.base import EngineCounts, FlatTokens, row_errors
 from promptmill.pipeline.engines.pool import Pool
 from promptmill.schemas.options import EngineName
 from promptmill.schemas.request import Offsets
@@ -28,6 +28,7 @@ class ReferenceEngine:
     def __init__(self, pool: Pool[Tokenizer], fallback_reason: str | None = None) -> None:
         self._pool = pool
         self.fallback_reason = fallback_reason
+        self.counts = EngineCounts()
 
     def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
         """As `Engine.encode`."""

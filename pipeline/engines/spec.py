@@ -33,6 +33,7 @@ class Component(msgspec.Struct, frozen=True):
     prepend_scheme: str = ""
     replacement: str = ""
     behavior: str = ""
+    invert: bool = False
     add_prefix_space: bool = False
     trim_offsets: bool = False
 
@@ -55,6 +56,12 @@ class Model(msgspec.Struct, frozen=True):
     byte_fallback: bool = False
     continuing_subword_prefix: str | None = None
     end_of_word_suffix: str | None = None
+
+    def ids(self) -> dict[str, int]:
+        """The vocabulary by spelling, whatever the model."""
+        if isinstance(self.vocab, dict):
+            return self.vocab
+        return {piece: index for index, (piece, _) in enumerate(self.vocab)}
 
 
 class TokenizerSpec(msgspec.Struct, frozen=True):

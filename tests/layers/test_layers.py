@@ -17,6 +17,8 @@ HOMES = {
     "transformers": ("pipeline/model/",),
     "mistral_common": ("pipeline/model/", "pipeline/engines/"),
     "tokenizers": ("pipeline/model/", "pipeline/engines/"),
+    "fastokens": ("pipeline/engines/natives.py",),
+    "gigatoken": ("pipeline/engines/natives.py",),
     "pyarrow": ("schemas/columns.py", "pipeline/read/", "pipeline/write/", "workers/"),
 }
 """Library -> the only places that may import it."""

@@ -1,0 +1,68 @@
+"""A share of the rows, compared with the reference while the run goes on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from promptmill.pipeline.engines.base import Engine, EngineMismatch, FlatTokens
+from promptmill.pipeline.engines.reference import ReferenceEngine
+
+CHECK_EVERY: Final = 1000
+"""One row in so many is compared."""
+
+REMEMBERED: Final = 10_000
+"""Checked rows that are remembered, so that a row that repeats costs one comparison."""
+
+
+class CheckedEngine:
+    """An engine that raises EngineMismatch when a sampled row differs from the reference.
+
+    A text decides alone whether it is sampled, so that batches, shards and workers do not.
+
+    Args:
+        engine: what does the work.
+        reference: what it is compared with.
+        every: one row in so many is sampled.
+    """
+
+    def __init__(
+        self, engine: Engine, reference: ReferenceEngine, every: int = CHECK_EVERY
+    ) -> None:
+        self._engine = engine
+        self._reference = reference
+        self._every = every
+        self._seen: set[int] = set()
+        self.name = engine.name
+        self.fallback_reason = engine.fallback_reason
+        self.counts = engine.counts
+
+    def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
+        """As `Engine.encode`."""
+        tokens = self._engine.encode(texts, offsets=offsets)
+        rows = [row for row, text in enumerate(texts) if self._samples(text)]
+        if rows:
+            wanted = self._reference.encode([texts[row] for row in rows], offsets=offsets)
+            if any(not same_row(tokens, row, wanted, i) for i, row in enumerate(rows)):
+                raise EngineMismatch(self.name)
+            self.counts.rows_checked += len(rows)
+        return tokens
+
+    def _samples(self, text: str) -> bool:
+        digest = zlib.crc32(text[:: len(text) // 256 + 1].encode())
+        if digest % self._every or digest in self._seen:
+            return False
+        if len(self._seen) >= REMEMBERED:
+            self._seen.clear()
+        self._seen.add(digest)
+        return True
+
+
+def same_row(tokens: FlatTokens, row: int, others: FlatTokens, other: int) -> bool:
+    """Whether a row of one batch equals a row of another, offsets included where both have them."""
+    (ids, spans), (other_ids, other_spans) = tokens.row(row), others.row(other)
+    same = np.array_equal(ids, other_ids)
+    return same and (spans is None or other_spans is None or np.array_equal(spans, other_spans))
