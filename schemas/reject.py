@@ -1,7 +1,8 @@
 """A line of a rejects file: OpenAI Batch shaped, plus what finds the row and runs it again.
 
     {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error": {"code", ...},
-     "stage", "source", "row_index", "prompt_index", "request", "raw"?}
+     "stage", "source", "row_index", "prompt_index", "request", "raw"?,
+     "columnar"?}
 
 `request` is the original row as JSON. What strict JSON cannot say (NaN, lone surrogates, broken
 syntax) is in `raw.text`, as the text it was; what is no text or was too long to read is null, with
@@ -26,7 +27,7 @@ ERROR: Final = "error"
 STAGE: Final = "stage"
 RAW: Final = "raw"
 TEXT: Final = "text"
-BYTE_RANGE: Final = "byte_range"
+COLUMNAR: Final = "columnar"
 CUSTOM_ID: Final = "custom_id"
 PROMPT_INDEX: Final = "prompt_index"
 """Keys that reading a rejects file as input needs."""
@@ -117,6 +118,8 @@ class RejectLine(msgspec.Struct, frozen=True, omit_defaults=True):
     request: msgspec.Raw
     """The original row, a JSON value; `null` where `raw` is set."""
     raw: RawRowInfo | None = None
+    columnar: bool = False
+    """Whether the row was no JSON line: null means absent in it."""
 
 
 def is_reject_line(row: JsonObject) -> bool:
@@ -131,15 +134,13 @@ def original_row(line: JsonObject) -> OriginalRow:
         The decoded row, bytes put back; the line as it was where only its text could be carried;
         None where neither was.
     """
-    request = line[REQUEST]
-    if isinstance(request, dict):
-        return cast(JsonObject, _with_bytes(request))
+    request, columnar = line[REQUEST], line.get(COLUMNAR) is True
     if request is not None:
-        return json.dumps(request).encode()
+        return cast(JsonObject, _with_bytes(request)) if columnar else json.dumps(request).encode()
     raw = line.get(RAW)
     if not isinstance(raw, dict) or not isinstance(text := raw.get(TEXT), str):
         return None
-    if raw.get(BYTE_RANGE) is None:  # a columnar row, which has no line
+    if columnar:
         return cast(JsonObject, _with_bytes(json.loads(text)))
     return text.encode("utf-8", "surrogatepass")
 

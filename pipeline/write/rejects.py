@@ -89,6 +89,7 @@ def reject_line(reject: Reject) -> RejectLine:
         prompt_index=reject.prompt_index,
         request=request,
         raw=raw,
+        columnar=isinstance(row.data, dict),
     )
 
 
