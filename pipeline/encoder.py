@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from promptmill.pipeline.expand import MediaStep
 from promptmill.pipeline.fit import Fitter
 from promptmill.pipeline.intake import Intake
 from promptmill.pipeline.limits import tokenize_params
+from promptmill.pipeline.media import load_expander
 from promptmill.pipeline.model.length import check_max_model_len
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.render.guard import GuardedRenderer
@@ -56,9 +58,12 @@ class Encoder:
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)
         self.tokenizer = tokenizer or load_tokenizer(bundle, options.engine)
         self._intake = Intake(options, self.rules)
-        renderer = load_renderer(bundle, options, clock)
-        self._renderer = GuardedRenderer(renderer, options.render_timeout)
-        self._fitter = Fitter(bundle.facts.truncation_side, bundle.facts.pad_token_id)
+        expander = load_expander(bundle, options, self.tokenizer.codec)
+        side = bundle.facts.truncation_side
+        self._media = None if expander is None else MediaStep(expander, options, side)
+        self.renderer = load_renderer(bundle, options, clock, expander)
+        self._guard = GuardedRenderer(self.renderer, options.render_timeout)
+        self._fitter = Fitter(side, bundle.facts.pad_token_id)
         self.settler = Settler(bundle, options, self.tokenizer, self.max_model_len)
 
     def with_options(self, options: JobOptions, clock: datetime) -> Encoder:
@@ -68,7 +73,7 @@ class Encoder:
     @property
     def needs_replacement(self) -> bool:
         """Whether a template hangs in this process, so that it should be replaced soon."""
-        return self._renderer.stuck
+        return self._guard.stuck
 
     def start_shard(self) -> None:
         """Begin a shard: ids may be repeated from earlier ones."""
@@ -100,7 +105,7 @@ class Encoder:
 
     def render(self, jobs: Sequence[Job], refuse: Refuse) -> list[RenderedJob]:
         """Chat template, or the prompt as it is."""
-        results = self._renderer.render_batch([job.request for job in jobs])
+        results = self._guard.render_batch([job.request for job in jobs])
         return [RenderedJob(jobs[n], made) for n, made in keep(jobs, results, refuse, Stage.RENDER)]
 
     def tokenize(self, rendered: Sequence[RenderedJob], refuse: Refuse) -> list[TokenizedJob]:
@@ -108,7 +113,10 @@ class Encoder:
         results = self.tokenizer.encode([self._text_job(item) for item in rendered])
         kept = keep([item.job for item in rendered], results, refuse, Stage.TOKENIZE)
         whole = [TokenizedJob(rendered[n].job, rendered[n].rendered, found) for n, found in kept]
-        return list(each(self._first_cut, whole, refuse, Stage.FIT))
+        fitted = each(self._first_cut, whole, refuse, Stage.FIT)
+        if self._media is not None:
+            fitted = each(self._media.expand, fitted, refuse, Stage.EXPAND)
+        return list(fitted)
 
     def _text_job(self, item: RenderedJob) -> TextJob:
         document = item.job.request.endpoint is Endpoint.DOCUMENT

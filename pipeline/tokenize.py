@@ -8,7 +8,7 @@ only itself. What the server's tokenizer call does by itself, counting the speci
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from promptmill.pipeline.engines.load import load_engine
 from promptmill.pipeline.engines.mistral import Mistral, load_mistral
 from promptmill.pipeline.engines.plain import PlainRanges
 from promptmill.pipeline.engines.special import AddedIds, added_special_ids
+from promptmill.pipeline.media import EngineCodec
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
@@ -82,6 +83,11 @@ class TextTokenizer:
         self._facts = facts
         self._side = facts.truncation_side
 
+    @property
+    def codec(self) -> EngineCodec:
+        """The same tokenizer for single texts, as media rules use it."""
+        return EngineCodec(self.engine, self._decoder)
+
     def decode(self, token_ids: list[int]) -> str:
         """Ids as text, special tokens spelled out."""
         return self._decoder.decode(token_ids)
@@ -92,10 +98,12 @@ class TextTokenizer:
         fitted: dict[int, tuple[str, int]] = {}
         for index, job in enumerate(jobs):
             try:
+                text = job.rendered.text
                 if job.rendered.token_ids is not None:
                     results[index] = _tokens_of_ids(job.rendered.token_ids)
+                elif text is None or job.rendered.hide_text:
+                    fitted[index] = text or "", 0
                 else:
-                    text = job.rendered.text or ""
                     fitted[index] = job.params.fit_text(text, self._facts.max_chars_per_token)
             except RowError as error:
                 results[index] = error
@@ -136,6 +144,8 @@ class TextTokenizer:
         """Mask, the tokenizer's own cut, the special tokens around it, the offset shift."""
         params = job.params
         mask = _mask(tokens, job.rendered.assistant_spans, shift) if job.mask_wanted else None
+        if job.rendered.hide_text:  # the template gave ids: nothing more is done to them here
+            return replace(_tokens_of_array(tokens.ids), mask=mask)
         prefix, suffix = self._around(job)
         length, added = len(tokens.ids), len(prefix) + len(suffix)
         cut = None
@@ -216,7 +226,10 @@ def _tokens_of_ids(token_ids: list[int]) -> Tokens:
             value=bad,
             stage=Stage.TOKENIZE,
         )
-    ids = np.array(token_ids, dtype=np.int32)
+    return _tokens_of_array(np.array(token_ids, dtype=np.int32))
+
+
+def _tokens_of_array(ids: Ids) -> Tokens:
     return Tokens(
         ids=ids,
         offsets=None,

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from promptmill.pipeline.render.base import MediaRules, Renderer
 from promptmill.pipeline.render.hf import HfRenderer
+from promptmill.pipeline.render.mistral import MistralRenderer
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import JobOptions
@@ -16,7 +17,7 @@ RendererFactory: TypeAlias = Callable[
     [ModelBundle, JobOptions, datetime, MediaRules | None], Renderer
 ]
 
-_RENDERERS: Final[dict[str, RendererFactory]] = {"hf": HfRenderer}
+_RENDERERS: Final[dict[str, RendererFactory]] = {"hf": HfRenderer, "mistral": MistralRenderer}
 """By tokenizer mode."""
 
 

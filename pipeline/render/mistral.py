@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import datetime
 
 from promptmill.pipeline.engines.mistral import load_mistral
+from promptmill.pipeline.render.base import MediaRules
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
@@ -23,7 +25,13 @@ TOOL_CALL_ID_LENGTH = 9
 class MistralRenderer:
     """Renders requests of a model whose tokenizer is mistral-common's."""
 
-    def __init__(self, bundle: ModelBundle, options: JobOptions) -> None:
+    def __init__(
+        self,
+        bundle: ModelBundle,
+        options: JobOptions,
+        clock: datetime,
+        media: MediaRules | None = None,
+    ) -> None:
         self._tokenizer = load_mistral(bundle)
         self._options = options
 

@@ -14,9 +14,11 @@ from units import run_unit
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.parse.rows import parse_row
+from promptmill.pipeline.render.hf import HfRenderer
+from promptmill.pipeline.render.variables import merged_kwargs
 from promptmill.pipeline.steps import Job, RenderedJob, TokenizedJob
 from promptmill.schemas.errors import RowError, Stage
-from promptmill.schemas.request import RawRow, Reject, Request
+from promptmill.schemas.request import ChatPrompt, RawRow, Reject, Request
 
 CHAT_FIELDS = (
     "messages",
@@ -157,10 +159,21 @@ def prompt_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, 
         ours = None if tokens.offsets is None else tokens.offsets.tolist()
         checks.append(difference(ours, expected["prompt_token_offsets"], "offsets"))
     if expected.get("conversation") is not None:
-        ours = encoder.conversation(item.job.request)
-        checks.append(difference(ours, expected["conversation"], "conversation"))
+        checks.append(conversation_difference(encoder, item.job, expected["conversation"]))
     checks.append(engine_difference(encoder, item, expected.get("engine") or {}))
     return next((reason for reason in checks if reason), None)
+
+
+def conversation_difference(encoder: Encoder, job: Job, expected: list[Any]) -> str | None:
+    """None when the template sees what the reference's template saw."""
+    request, renderer = job.request, encoder.renderer
+    if not isinstance(renderer, HfRenderer):
+        return None  # other renderers take the messages as they came
+    assert isinstance(request.prompt, ChatPrompt)
+    ours = renderer.conversation(
+        request.prompt, merged_kwargs(request, request.prompt, encoder.options)
+    )
+    return difference(ours.messages, expected, "conversation")
 
 
 def engine_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]) -> str | None:

@@ -1,0 +1,58 @@
+"""The expand step: media placeholders to spans, then the last cut, which never splits one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from promptmill.pipeline.fit import cut
+from promptmill.pipeline.media import Expander
+from promptmill.pipeline.media.admit import row_kwargs
+from promptmill.pipeline.steps import TokenizedJob
+from promptmill.schemas.options import JobOptions
+from promptmill.schemas.request import ChatPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class MediaStep:
+    """Expands the media of one model's prompts under one set of options."""
+
+    expander: Expander
+    options: JobOptions
+    tokenizer_side: str
+    """Where a truncation cuts when no side is asked for."""
+
+    def expand(self, item: TokenizedJob) -> TokenizedJob:
+        """A prompt with its media in it, cut again to the truncation asked for.
+
+        Raises:
+            RowError: a media item cannot be read, has no placeholder, or would be split.
+        """
+        if not item.rendered.media:
+            return item
+        prompt, tokens, params = item.job.request.prompt, item.tokens, item.job.params
+        assert isinstance(prompt, ChatPrompt)
+        was_cut = tokens.cut_left or tokens.cut_right
+        expanded = self.expander.expand(
+            tokens.ids,
+            tokens.offsets,
+            tokens.mask,
+            item.rendered.media,
+            kwargs=row_kwargs(self.options, prompt.mm_processor_kwargs, prompt.media_io_kwargs),
+            truncated_to=params.truncate_prompt_tokens if was_cut else None,
+        )
+        length = len(expanded.ids)
+        part = params.truncation_slice(length, self.tokenizer_side)
+        spans = self.expander.cut_spans(
+            expanded.spans,
+            part,
+            length=length,
+            requested=params.truncate_prompt_tokens or 0,
+        )
+        whole = replace(
+            tokens,
+            ids=expanded.ids,
+            offsets=expanded.offsets,
+            mask=expanded.mask,
+            original_num_tokens=tokens.original_num_tokens + length - len(tokens.ids),
+        )
+        return replace(item, tokens=cut(whole, part), spans=spans)
