@@ -15,13 +15,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from promptmill.pipeline.engines import spec
 from promptmill.pipeline.engines.base import Engine, FlatTokens
-from promptmill.pipeline.engines.pool import reference_pool, tokenizer_pool
-from promptmill.pipeline.engines.reference import ReferenceEngine
-from promptmill.pipeline.engines.standins import GROUPS, StandIns, flags_of, with_stand_ins
+from promptmill.pipeline.engines.load import choose_engine
+from promptmill.pipeline.engines.pool import backend_of, reference_pool, tokenizer_pool
+from promptmill.pipeline.engines.standins import GROUPS, StandIns, with_stand_ins
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.options import EngineName
 from promptmill.schemas.request import CharSpan
 
 
@@ -42,17 +42,20 @@ class PlainRanges:
     """Encodes texts whose control tokens are known by their ranges.
 
     If the ranges are exactly the spellings that the model's tokenizer would find, the result is
-    what it would give.
+    what it would give. Nothing is loaded before the first text.
+
+    Args:
+        bundle: the model.
+        choice: the engine to use, as for `load_engine`.
 
     Raises:
         JobError: the model's tokenizer is no serialisable backend.
     """
 
-    def __init__(self, bundle: ModelBundle) -> None:
+    def __init__(self, bundle: ModelBundle, choice: EngineName = EngineName.AUTO) -> None:
+        self._backend = backend_of(bundle)
         self._reference = reference_pool(bundle)
-        with self._reference.borrow() as tokenizer:
-            tokens = spec.parse(tokenizer.to_str()).added_tokens
-        self._added = {token.content: token for token in tokens}
+        self._choice = choice
         # One for every text that holds no noncharacter, and one for the last that did.
         self._variant = lru_cache(maxsize=2)(self._make_variant)
 
@@ -71,7 +74,7 @@ class PlainRanges:
                 encoded.
         """
         stand_ins, engine = self._variant(_free_group(text))
-        collapsed = self._collapse(text, special_ranges, stand_ins)
+        collapsed = _collapse(text, special_ranges, stand_ins)
         tokens = engine.encode([collapsed.text], offsets=offsets)
         found = tokens.ids >= stand_ins.first_id
         if np.count_nonzero(found) != len(collapsed.ids):
@@ -92,41 +95,40 @@ class PlainRanges:
 
     def _make_variant(self, group: int) -> tuple[StandIns, Engine]:
         with self._reference.borrow() as tokenizer:
-            stand_ins = with_stand_ins(tokenizer, GROUPS[group])
-        return stand_ins, ReferenceEngine(tokenizer_pool(stand_ins.backend))
+            stand_ins = with_stand_ins(self._backend, tokenizer.normalizer, GROUPS[group])
+        pool = tokenizer_pool(stand_ins.backend)
+        return stand_ins, choose_engine(stand_ins.backend, pool, self._choice)
 
-    def _collapse(self, text: str, ranges: Sequence[CharSpan], stand_ins: StandIns) -> _Collapsed:
-        tokens = [self._token(text, span) for span in ranges]
-        characters = [stand_ins.characters[flags_of(token)] for token in tokens]
-        edges = [0, *(edge for span in ranges for edge in span), len(text)]
-        if any(left > right for left, right in pairwise(edges)):
-            raise ValueError("special ranges must be ascending, disjoint and inside the text")
-        plain = [text[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
-        pieces = [plain[0]]
-        for character, piece in zip(characters, plain[1:], strict=True):
-            pieces += character, piece
-        grown = np.cumsum([0, *(stop - start - 1 for start, stop in ranges)])
-        places = np.asarray([start for start, _ in ranges], np.int64) - grown[:-1]
-        ids = np.asarray([token.id for token in tokens], np.int32)
-        return _Collapsed("".join(pieces), ids, places, grown)
 
-    def _token(self, text: str, span: CharSpan) -> spec.AddedToken:
-        token = self._added.get(text[slice(*span)])
-        if token is None:
-            raise RowError(
-                ErrorCode.TOKENIZER_ERROR,
-                f"Characters {span[0]} to {span[1]} of the prompt should be a control token, but "
-                "the tokenizer has none of that spelling. Use the tokenizer that belongs to the "
-                "prompt's format.",
-                stage=Stage.TOKENIZE,
-            )
-        return token
+def _collapse(text: str, ranges: Sequence[CharSpan], stand_ins: StandIns) -> _Collapsed:
+    edges = [0, *(edge for span in ranges for edge in span), len(text)]
+    if any(left > right for left, right in pairwise(edges)):
+        raise ValueError("special ranges must be ascending, disjoint and inside the text")
+    pieces, ids = [text[: edges[1]]], []
+    for (start, stop), following in zip(ranges, edges[3::2], strict=True):
+        spelling = text[start:stop]
+        if spelling not in stand_ins.ids:
+            raise _no_token(start, stop)
+        ids.append(stand_ins.ids[spelling])
+        pieces += stand_ins.characters[spelling], text[stop:following]
+    grown = np.cumsum([0, *(stop - start - 1 for start, stop in ranges)])
+    places = np.asarray([start for start, _ in ranges], np.int64) - grown[:-1]
+    return _Collapsed("".join(pieces), np.asarray(ids, np.int32), places, grown)
+
+
+def _no_token(start: int, stop: int) -> RowError:
+    return RowError(
+        ErrorCode.TOKENIZER_ERROR,
+        f"Characters {start} to {stop} of the prompt should be a control token, but the tokenizer "
+        "has none of that spelling. Use the tokenizer that belongs to the prompt's format.",
+        stage=Stage.TOKENIZE,
+    )
 
 
 def _free_group(text: str) -> int:
     """The first set of stand-in characters that a text has none of."""
     for index, group in enumerate(GROUPS):
-        if text.isascii() or not any(character in text for character in group):
+        if not any(character in text for character in group):
             return index
     raise RowError(
         ErrorCode.TOKENIZER_ERROR,

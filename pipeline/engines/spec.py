@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
+
+Vocabulary: TypeAlias = dict[str, int] | list[tuple[str, float]]
+"""Ids by spelling; a Unigram model lists its pieces by id, with their scores."""
 
 
 class AddedToken(msgspec.Struct, frozen=True):
@@ -48,8 +52,7 @@ class Component(msgspec.Struct, frozen=True):
 class Model(msgspec.Struct, frozen=True):
     """The model's vocabulary and how it treats what the vocabulary lacks."""
 
-    vocab: dict[str, int] | list[tuple[str, float]]
-    """By spelling; a Unigram model lists its pieces by id, with their scores."""
+    vocab: Vocabulary
     type: str = ""
     unk_token: str | None = None
     dropout: float | None = None

@@ -9,8 +9,7 @@ from tokenizers import Encoding, Tokenizer
 
 from promptmill.pipeline.engines.pool import reference_pool
 from promptmill.schemas.bundle import ModelBundle
-from promptmill.schemas.options import Side
-from promptmill.schemas.request import Ids, Offsets
+from promptmill.schemas.request import Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +21,6 @@ class AddedIds:
 
     def __len__(self) -> int:
         return len(self.prefix) + len(self.suffix)
-
-    def around(
-        self, ids: Ids, offsets: Offsets | None, *, limit: int | None, side: Side
-    ) -> tuple[Ids, Offsets | None]:
-        """Cut to `limit` ids and add the special ones, as Hugging Face tokenizers do.
-
-        The added ids count against the limit and are never cut: `limit - len(self)` ids of the
-        text are kept, and a limit below `len(self)` cuts nothing at all (the server then slices
-        the ids again). Offsets of added ids are (0, 0).
-        """
-        if limit is not None and len(self) <= limit < len(ids) + len(self):
-            kept = limit - len(self)
-            cut = slice(len(ids) - kept, None) if side is Side.LEFT else slice(kept)
-            ids, offsets = ids[cut], None if offsets is None else offsets[cut]
-        if not len(self):
-            return ids, offsets
-        if offsets is not None:
-            nowhere = (_nowhere(self.prefix), offsets, _nowhere(self.suffix))
-            offsets = np.concatenate(nowhere)
-        return np.concatenate((self.prefix, ids, self.suffix)), offsets
 
 
 def added_special_ids(bundle: ModelBundle) -> AddedIds | None:
@@ -75,11 +54,8 @@ def _ends(encoding: Encoding) -> AddedIds:
 def _holds(tokenizer: Tokenizer, added: AddedIds, text: str) -> bool:
     bare = tokenizer.encode(text, add_special_tokens=False)
     full = tokenizer.encode(text, add_special_tokens=True)
-    nowhere = (0, 0)
-    return full.ids == [*added.prefix, *bare.ids, *added.suffix] and full.offsets == [
-        nowhere
-    ] * len(added.prefix) + bare.offsets + [nowhere] * len(added.suffix)
-
-
-def _nowhere(ids: Ids) -> Offsets:
-    return np.zeros((len(ids), 2), np.int32)
+    before, after = [(0, 0)] * len(added.prefix), [(0, 0)] * len(added.suffix)
+    return (
+        full.ids == [*added.prefix, *bare.ids, *added.suffix]
+        and full.offsets == before + bare.offsets + after
+    )

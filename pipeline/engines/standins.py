@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
-from tokenizers import Tokenizer
+from tokenizers.normalizers import Normalizer
 
 from promptmill.pipeline.engines import spec
 
@@ -44,26 +44,29 @@ class StandIns:
 
     backend: str
     """Its JSON."""
-    characters: dict[Flags, str]
+    characters: dict[str, str]
+    """Spelling of an added token to its stand-in."""
+    ids: dict[str, int]
+    """Spelling of an added token to its own id."""
     first_id: int
     """Stand-ins have this id and the following ones; no other token has."""
 
 
-def flags_of(token: spec.AddedToken) -> Flags:
-    """What decides which stand-in a token gets."""
-    return Flags(token.lstrip, token.rstrip, token.normalized)
+def with_stand_ins(backend: str, normalizer: Normalizer | None, group: tuple[str, ...]) -> StandIns:
+    """The same tokenizer with its added tokens replaced by characters of a group.
 
-
-def with_stand_ins(tokenizer: Tokenizer, group: tuple[str, ...]) -> StandIns:
-    """The same tokenizer with its added tokens replaced by characters of a group."""
-    backend = tokenizer.to_str()
+    Args:
+        backend: the tokenizer's JSON.
+        normalizer: the tokenizer's own.
+        group: one of `GROUPS`.
+    """
     parsed = spec.parse(backend)
-    kinds = sorted({flags_of(token) for token in parsed.added_tokens})
-    characters = dict(zip(kinds, group, strict=False))
+    kinds = {token: _flags(token) for token in parsed.added_tokens}
+    characters = dict(zip(sorted(set(kinds.values())), group, strict=False))
     vocab = parsed.model.vocab
     if isinstance(vocab, dict):
         # Listed in the vocabulary, a token keeps its id also where the ids have holes.
-        first = 1 + max((*vocab.values(), *(token.id for token in parsed.added_tokens)), default=-1)
+        first = 1 + max((*vocab.values(), *(token.id for token in kinds)), default=-1)
         vocab = vocab | {character: first + i for i, character in enumerate(characters.values())}
     else:
         first = len(vocab)
@@ -73,22 +76,25 @@ def with_stand_ins(tokenizer: Tokenizer, group: tuple[str, ...]) -> StandIns:
             content=character,
             lstrip=flags.lstrip,
             rstrip=flags.rstrip,
-            normalized=flags.normalized and _survives(tokenizer, character),
+            normalized=flags.normalized
+            and (normalizer is None or normalizer.normalize_str(character) == character),
             special=True,
         )
         for i, (flags, character) in enumerate(characters.items())
     ]
-    return StandIns(_rewritten(backend, vocab, tokens), characters, first)
+    return StandIns(
+        _rewritten(backend, vocab, tokens),
+        {token.content: characters[flags] for token, flags in kinds.items()},
+        {token.content: token.id for token in kinds},
+        first,
+    )
 
 
-def _survives(tokenizer: Tokenizer, character: str) -> bool:
-    normalizer = tokenizer.normalizer
-    return normalizer is None or normalizer.normalize_str(character) == character
+def _flags(token: spec.AddedToken) -> Flags:
+    return Flags(token.lstrip, token.rstrip, token.normalized)
 
 
-def _rewritten(
-    backend: str, vocab: dict[str, int] | list[tuple[str, float]], tokens: list[spec.AddedToken]
-) -> str:
+def _rewritten(backend: str, vocab: spec.Vocabulary, tokens: list[spec.AddedToken]) -> str:
     whole = msgspec.json.decode(backend, type=dict[str, msgspec.Raw])
     model = msgspec.json.decode(whole["model"], type=dict[str, msgspec.Raw])
     model["vocab"] = msgspec.Raw(msgspec.json.encode(vocab))
