@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -77,25 +77,36 @@ class PartWriter:
         Raises:
             RowError: a string of a row is not Unicode text; none of `rows` was taken.
         """
-        for group in self._groups.add(record_batch(rows, self._options)):
-            self._writer.write_table(group, len(group))
+        self._write(self._groups.add(record_batch(rows, self._options)))
         self._rows += len(rows)
         self._tokens += sum(len(row.ids) for row in rows)
 
     def close(self) -> PartInfo:
-        """Write what is pending and finish the file; again only says the same."""
+        """Write what is pending and finish the file; again only says the same.
+
+        Raises:
+            OSError: the storage failed; the file is discarded.
+        """
         if not self._file.closed:
-            for group in self._groups.rest():
-                self._writer.write_table(group, len(group))
-            self._writer.close()
-            self._file.close()
+            try:
+                self._write(self._groups.rest())
+                self._writer.close()
+                self._file.close()
+            except OSError:
+                self.abort()
+                raise
         return PartInfo(self._rows, self._tokens, self._file.size, self._file.sha256)
 
     def abort(self) -> None:
         """Discard the file."""
-        with contextlib.suppress(OSError):  # the disk may be full; the file goes anyway
-            self._writer.close()
+        if not self._file.closed:
+            with contextlib.suppress(OSError):  # the disk may be full; the file goes anyway
+                self._writer.close()
         self._file.discard()
+
+    def _write(self, groups: Iterable[pa.Table]) -> None:
+        for group in groups:
+            self._writer.write_table(group, len(group))
 
     def __enter__(self) -> PartWriter:
         return self

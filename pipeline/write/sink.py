@@ -47,8 +47,16 @@ class HashingFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Flush and close; again is nothing."""
-        self._file.close()
+        """Flush and close; again is nothing.
+
+        Raises:
+            OSError: the storage failed; the file is discarded.
+        """
+        try:
+            self._file.close()
+        except OSError:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Close and remove the file, if it is still there."""

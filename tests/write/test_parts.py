@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+import resource
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -203,6 +204,41 @@ def test_abort_leaves_nothing(
     part = PartWriter(tmp_path / "part", options=make_options(format=kind), metadata={})
     part.write([make_row(0)])
     part.abort()
+    part.abort()
+    assert list(tmp_path.iterdir()) == []
+    part = PartWriter(tmp_path / "part", options=make_options(format=kind), metadata={})
+    assert part.close() == part.close()
+    part.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """Files cannot grow beyond 4 KB."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("group", [10, 2**30])
+def test_a_full_disk_is_an_error_and_leaves_nothing(
+    tmp_path: Path,
+    make_options: MakeOptions,
+    make_row: MakeRow,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: OutputFormat,
+    group: int,
+) -> None:
+    monkeypatch.setattr(groups, "GROUP_BYTES", group)
+    options = make_options(format=kind, compression="none")
+    with (
+        pytest.raises(OSError, match="File too large"),
+        PartWriter(tmp_path / "part", options=options, metadata={}) as part,
+    ):
+        part.write([make_row(index, 10_000) for index in range(3)])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -265,7 +301,12 @@ def split(rows: Sequence[TokenRow], cuts: Sequence[int]) -> Iterator[Sequence[To
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    # The fixtures only name files, which are written over; the machine may be busy.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_bytes_depend_on_the_rows_only(
     tmp_path: Path,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from promptmill.pipeline.write.parts import PartWriter
@@ -45,6 +45,7 @@ def stored(
     return write_and_read
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -5,12 +5,13 @@ import datetime
 import decimal
 import hashlib
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from promptmill.pipeline.write.rejects import RejectWriter, reject_line
@@ -175,6 +176,18 @@ def test_an_error_inside_the_context_leaves_no_file(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        writer = RejectWriter(tmp_path / "rejects.jsonl")
+        with pytest.raises(OSError, match="File too large"), writer:
+            writer.write([reject(b"{}")] * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_code_has_a_status(code: ErrorCode) -> None:
     assert status_code(code) in {400, 422, 500, 504}
@@ -188,6 +201,7 @@ any_json = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary() | any_text.map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_line(line: bytes) -> None:
     back = original_row(written(reject(line)))
@@ -197,6 +211,7 @@ def test_any_line(line: bytes) -> None:
         ) == (json.loads(line))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(any_text, any_json), any_text)
 def test_any_columnar_row(row: JsonObject, custom_id: str) -> None:
     back = original_row(written(reject(row, custom_id=custom_id)))
