@@ -60,7 +60,7 @@ class Encoder:
         self._intake = Intake(options, self.rules)
         expander = load_expander(bundle, options, self.tokenizer.codec)
         side = bundle.facts.truncation_side
-        self._media = None if expander is None else MediaStep(expander, options, side)
+        self._media = MediaStep(expander, options, side)
         self.renderer = load_renderer(bundle, options, clock, expander)
         self._guard = GuardedRenderer(self.renderer, options.render_timeout)
         self._fitter = Fitter(side, bundle.facts.pad_token_id)
@@ -114,9 +114,7 @@ class Encoder:
         kept = keep([item.job for item in rendered], results, refuse, Stage.TOKENIZE)
         whole = [TokenizedJob(rendered[n].job, rendered[n].rendered, found) for n, found in kept]
         fitted = each(self._first_cut, whole, refuse, Stage.FIT)
-        if self._media is not None:
-            fitted = each(self._media.expand, fitted, refuse, Stage.EXPAND)
-        return list(fitted)
+        return list(each(self._media.expand, fitted, refuse, Stage.EXPAND))
 
     def _text_job(self, item: RenderedJob) -> TextJob:
         document = item.job.request.endpoint is Endpoint.DOCUMENT

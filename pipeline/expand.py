@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from promptmill.pipeline.fit import cut
 from promptmill.pipeline.media import Expander
 from promptmill.pipeline.media.admit import row_kwargs
+from promptmill.pipeline.media.base import MediaKwargs
 from promptmill.pipeline.steps import TokenizedJob
+from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.options import JobOptions
-from promptmill.schemas.request import ChatPrompt
+from promptmill.schemas.request import ChatPrompt, TextPrompt, TokensPrompt
 
 
 @dataclass(frozen=True, slots=True)
 class MediaStep:
     """Expands the media of one model's prompts under one set of options."""
 
-    expander: Expander
+    expander: Expander | None
+    """None for a model that takes text only."""
     options: JobOptions
     tokenizer_side: str
     """Where a truncation cuts when no side is asked for."""
@@ -29,15 +32,19 @@ class MediaStep:
         """
         if not item.rendered.media:
             return item
-        prompt, tokens, params = item.job.request.prompt, item.tokens, item.job.params
-        assert isinstance(prompt, ChatPrompt)
+        if self.expander is None:
+            raise RowError(
+                ErrorCode.MEDIA_UNSUPPORTED,
+                "Media are given to a model that takes text only; remove them.",
+            )
+        tokens, params = item.tokens, item.job.params
         was_cut = tokens.cut_left or tokens.cut_right
         expanded = self.expander.expand(
             tokens.ids,
             tokens.offsets,
             tokens.mask,
             item.rendered.media,
-            kwargs=row_kwargs(self.options, prompt.mm_processor_kwargs, prompt.media_io_kwargs),
+            kwargs=self._kwargs(item.job.request.prompt),
             truncated_to=params.truncate_prompt_tokens if was_cut else None,
         )
         length = len(expanded.ids)
@@ -56,3 +63,8 @@ class MediaStep:
             original_num_tokens=tokens.original_num_tokens + length - len(tokens.ids),
         )
         return replace(item, tokens=cut(whole, part), spans=spans)
+
+    def _kwargs(self, prompt: ChatPrompt | TextPrompt | TokensPrompt) -> MediaKwargs:
+        if isinstance(prompt, ChatPrompt):
+            return row_kwargs(self.options, prompt.mm_processor_kwargs, prompt.media_io_kwargs)
+        return row_kwargs(self.options, None, None)

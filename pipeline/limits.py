@@ -73,14 +73,19 @@ def _completion_tokens(request: Request, options: JobOptions) -> int:
 def resolve_max_tokens(
     request: Request,
     options: JobOptions,
-    params: TokenizeParams,
     *,
+    max_model_len: int,
+    truncated_to: int | None,
     num_tokens: int,
     generation_defaults: JsonObject,
 ) -> int | None:
     """The output budget of a finished prompt, as the server's `get_max_tokens` settles it.
 
     Args:
+        request: what was asked for.
+        options: what is asked for where the row does not.
+        max_model_len: the context length.
+        truncated_to: `truncate_prompt_tokens`, any negative meaning the context length.
         num_tokens: ids of the prompt, media expanded.
         generation_defaults: from the model's generation config; its `max_tokens` stands in
             where the row asks for nothing.
@@ -92,16 +97,16 @@ def resolve_max_tokens(
     Raises:
         RowError: PROMPT_TOO_LONG where the prompt alone is over the context length.
     """
-    total = params.max_total_tokens
-    if options.task is not Task.GENERATE or request.endpoint is Endpoint.EMBEDDING or total is None:
+    if options.task is not Task.GENERATE or request.endpoint is Endpoint.EMBEDDING:
         return None
-    length, keep = num_tokens, params.truncate_prompt_tokens
-    if keep is not None:
-        length = min(length, total if keep < 0 else keep)
-    if length > total:
+    length = num_tokens
+    if truncated_to is not None:
+        length = min(length, max_model_len if truncated_to < 0 else truncated_to)
+    if length > max_model_len:
         raise RowError(
             ErrorCode.PROMPT_TOO_LONG,
-            f"Input length ({length}) exceeds model's maximum context length ({total}). Shorten "
+            f"Input length ({length}) exceeds model's maximum context length "
+            f"({max_model_len}). Shorten "
             "the prompt, ask for a truncation (truncate_prompt_tokens) or raise --max-model-len.",
             parameter="input_tokens",
             value=length,
@@ -114,7 +119,8 @@ def resolve_max_tokens(
     if asked is None:
         default = generation_defaults.get("max_tokens")
         asked = default if isinstance(default, int) else None
-    return total - length if asked is None else min(total - length, asked)
+    room = max_model_len - length
+    return room if asked is None else min(room, asked)
 
 
 def check_engine_limits(
@@ -170,7 +176,8 @@ def check_engine_limits(
             ErrorCode.PROMPT_TOO_LONG,
             f"The decoder prompt (length {num_tokens}) plus the number of requested output tokens "
             f"(at least 1) is longer than the maximum model length of {max_model_len}. Leave room "
-            "for output: truncate to fewer tokens, or use truncate_prompt_tokens=-1.",
+            "for output: truncate to fewer tokens (truncate_prompt_tokens=-1 leaves one) or raise "
+            "max_model_len.",
             parameter="input_tokens",
             value=num_tokens,
             stage=Stage.FIT,

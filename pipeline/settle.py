@@ -40,7 +40,8 @@ class Settler:
         budget = resolve_max_tokens(
             item.job.request,
             self._options,
-            item.job.params,
+            max_model_len=self._max_model_len,
+            truncated_to=item.job.params.truncate_prompt_tokens,
             num_tokens=len(row.ids),
             generation_defaults=self._defaults,
         )

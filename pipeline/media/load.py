@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from promptmill.pipeline.engines.base import Engine
 from promptmill.pipeline.engines.decode import Decoder
+from promptmill.pipeline.engines.mistral import Mistral
 from promptmill.pipeline.media.admit import supported_modalities
 from promptmill.pipeline.media.base import TextCodec, find_builder
 from promptmill.pipeline.media.expander import Expander
@@ -42,7 +43,7 @@ class EngineCodec:
     """The model's tokenizer as families use it."""
 
     engine: Engine
-    decoder: Decoder
+    decoder: Decoder | Mistral
 
     def encode(self, text: str) -> tuple[Ids, Offsets]:
         """Ids and code point spans; nothing added."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,20 @@ from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.parse.rows import parse_row
 from promptmill.pipeline.render.hf import HfRenderer
 from promptmill.pipeline.render.variables import merged_kwargs
-from promptmill.pipeline.steps import Job, RenderedJob, TokenizedJob
+from promptmill.pipeline.steps import Job, TokenizedJob
 from promptmill.schemas.errors import RowError, Stage
-from promptmill.schemas.request import ChatPrompt, RawRow, Reject, Request
+from promptmill.schemas.media import MediaItem, Modality
+from promptmill.schemas.request import (
+    ChatPrompt,
+    Endpoint,
+    Place,
+    RawRow,
+    Reject,
+    Rendered,
+    Request,
+    TextPrompt,
+    TokensPrompt,
+)
 
 CHAT_FIELDS = (
     "messages",
@@ -66,7 +77,8 @@ class CaseRunner:
         if given["kind"] == "tokenizer_info":
             reason = tokenizer_info_difference(encoder, expected["result"])
         else:
-            reason = self._row_difference(encoder, given, expected)
+            reason, rule = self._row_difference(encoder, given, expected)
+            return Verdict(case["id"], label, reason is None, reason or "", rule)
         return Verdict(case["id"], label, reason is None, reason or "")
 
     def _encoder(self, given: dict[str, Any]) -> Encoder:
@@ -84,21 +96,24 @@ class CaseRunner:
 
     def _row_difference(
         self, encoder: Encoder, given: dict[str, Any], expected: dict[str, Any]
-    ) -> str | None:
-        found = run_prompts(encoder, body_of(given), given)
+    ) -> tuple[str | None, str | None]:
+        """Why a row differs (None: it does not), and the rule that explains a difference."""
+        found = run_prompts(encoder, given)
         if isinstance(found, RowError):
-            if expected.get("error") is None:
-                return f"refused: {found.code} {found.message}"
-            return error_difference(found, expected["error"])
+            if expected.get("error") is not None:
+                return error_difference(found, expected["error"]), None
+            if found.parameter == "pad_prompt_tokens":
+                return None, "no_pad_token"
+            return f"refused: {found.code} {found.message}", None
         if expected.get("error") is not None:
-            return f"accepted, the reference refused: {expected['error']['message'][:200]}"
+            return f"accepted, the reference refused: {expected['error']['message'][:200]}", None
         wanted = expected.get("batch") or [expected]
         if len(found) != len(wanted):
-            return f"{len(found)} prompts, the reference has {len(wanted)}"
+            return f"{len(found)} prompts, the reference has {len(wanted)}", None
         reasons = (
             prompt_difference(encoder, item, one) for item, one in zip(found, wanted, strict=True)
         )
-        return next((reason for reason in reasons if reason), None)
+        return next((reason for reason in reasons if reason), None), None
 
 
 def body_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -106,32 +121,58 @@ def body_of(given: dict[str, Any]) -> dict[str, Any]:
     request = dict(given.get("request") or {})
     if given["kind"] == "chat":
         return {k: given[k] for k in CHAT_FIELDS if k in given} | request
-    if given["kind"] == "prompt_dict":
-        return {"prompt": given["prompt"].get("prompt") or given["prompt"]["prompt_token_ids"]}
     return {"prompt": given["prompt"], **request}
 
 
-def run_prompts(
-    encoder: Encoder, body: dict[str, Any], given: dict[str, Any]
-) -> list[TokenizedJob] | RowError:
-    """A row's prompts up to the first cut, or the error it ends in."""
-    raw = RawRow("case", 0, json.dumps(body).encode())
+def run_prompts(encoder: Encoder, given: dict[str, Any]) -> list[TokenizedJob] | RowError:
+    """A row's prompts, cut and expanded, or the error it ends in."""
     refused: list[RowError] = []
 
     def refuse(job: Job, error: RowError, stage: Stage) -> None:
         refused.append(error)
 
-    jobs: list[Job] = []
-    for request in parse_row(raw, encoder.options):
-        if isinstance(request, Reject):
-            return request.error
-        try:
-            jobs.append(Job(raw, request, rules_of(encoder, request, given)))
-        except RowError as error:
-            return error
-    rendered: list[RenderedJob] = encoder.render(jobs, refuse)
+    raw = RawRow("case", 0, json.dumps(body_of(given)).encode())
+    try:
+        jobs = [
+            Job(raw, one, rules_of(encoder, one, given)) for one in requests(encoder, raw, given)
+        ]
+        rendered = encoder.render(jobs, refuse)
+        if given["kind"] == "prompt_dict":
+            rendered = [replace(one, rendered=with_media(one.rendered, given)) for one in rendered]
+    except RowError as error:
+        return error
     done = encoder.tokenize(rendered, refuse)
     return refused[0] if refused else done
+
+
+def requests(encoder: Encoder, raw: RawRow, given: dict[str, Any]) -> list[Request]:
+    """The requests of a case: parsed from its body, or made from a dict prompt.
+
+    Raises:
+        RowError: the body is refused.
+    """
+    if given["kind"] == "prompt_dict":
+        prompt = given["prompt"]
+        made = TokensPrompt(prompt["prompt_token_ids"]) if "prompt_token_ids" in prompt else None
+        text = TextPrompt(prompt.get("prompt", ""))
+        # As offline: no endpoint, so no endpoint's default budget.
+        place, endpoint = Place("case", 0), Endpoint.CHAT
+        return [Request(custom_id="case", place=place, endpoint=endpoint, prompt=made or text)]
+    found: list[Request] = []
+    for one in parse_row(raw, encoder.options):
+        if isinstance(one, Reject):
+            raise one.error
+        found.append(one)
+    return found
+
+
+def with_media(rendered: Rendered, given: dict[str, Any]) -> Rendered:
+    """A dict prompt's media beside its text or ids."""
+    media = given["prompt"].get("multi_modal_data") or {}
+    items = [
+        MediaItem(Modality(modality), url=url) for modality, urls in media.items() for url in urls
+    ]
+    return replace(rendered, media=tuple(items))
 
 
 def rules_of(encoder: Encoder, request: Request, given: dict[str, Any]) -> TokenizeParams:
@@ -144,7 +185,7 @@ def rules_of(encoder: Encoder, request: Request, given: dict[str, Any]) -> Token
     rules = encoder.rules(request)
     if given.get("params"):
         rules = TokenizeParams(**given["params"])
-    return dataclasses.replace(rules, return_token_offsets=True)
+    return replace(rules, return_token_offsets=True)
 
 
 def prompt_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]) -> str | None:

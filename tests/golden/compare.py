@@ -94,7 +94,8 @@ def error_difference(ours: RowError, theirs: dict[str, Any]) -> str | None:
         return None
     if ours.code is ErrorCode.TEMPLATE_ERROR and theirs["message"] not in ours.message:
         return f"reason: ours {short(ours.message)!r}, reference {short(theirs['message'])!r}"
-    missing = [fact for fact in FACT.findall(theirs["message"]) if fact not in ours.message]
+    facts = (fact.strip("`") for fact in FACT.findall(theirs["message"]))
+    missing = [fact for fact in facts if fact not in ours.message]
     if missing:
         return f"our message lacks {missing}: {short(ours.message)!r}"
     return None

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from cases import run_prompts
+from cases import CHAT_FIELDS, run_prompts
 from compare import Verdict, error_difference
 from models import SHARED, Encoders
 
@@ -31,10 +31,16 @@ def run_sweep(
     for case in islice(rebuild.load_cases(str(path)), limit):
         body = rebuild.request_for(case, str(data_root))
         encoder = _encoder(encoders, case, rebuild.template_for(case, str(data_root)))
-        found = run_prompts(encoder, body, {"kind": "chat"})
+        found = run_prompts(encoder, {"kind": "chat", **_split(body)})
         reason, rule = _difference(encoder, found, case["expected"])
         label = f"sweep {case['model']}" + (" template" if case["template"] else "")
         yield Verdict(case["id"], label, reason is None, reason or "", rule)
+
+
+def _split(body: dict[str, Any]) -> dict[str, Any]:
+    """A request body as a case has it."""
+    named = {name: body[name] for name in CHAT_FIELDS if name in body}
+    return named | {"request": {k: v for k, v in body.items() if k not in named}}
 
 
 def _rebuilder() -> ModuleType:

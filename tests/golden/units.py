@@ -77,7 +77,7 @@ def _pre(params: TokenizeParams, given: dict[str, Any]) -> dict[str, Any]:
 
 def _post(params: TokenizeParams, given: dict[str, Any]) -> dict[str, Any]:
     facts = given.get("tokenizer") or {}
-    side = facts.get("truncation_side", "right")
+    side = facts.get("truncation_side", "left")
     prompt = dict(given["prompt"])
     if "prompt_token_ids" in prompt:
         ids = np.array(prompt["prompt_token_ids"], np.int32)

@@ -91,7 +91,12 @@ def test_the_output_budget_never_leaves_the_context(
     try:
         rules = tokenize_params(row, options(), total, FACTS)
         budget = resolve_max_tokens(
-            row, options(), rules, num_tokens=length, generation_defaults=defaults
+            row,
+            options(),
+            max_model_len=total,
+            truncated_to=rules.truncate_prompt_tokens,
+            num_tokens=length,
+            generation_defaults=defaults,
         )
     except RowError:
         assert length > total or max(asked or 0, keep or 0) > total
@@ -106,9 +111,14 @@ def test_the_output_budget_never_leaves_the_context(
 
 def test_nothing_is_generated_for_pooling_and_training() -> None:
     for task in ("pooling", "train"):
-        rules = tokenize_params(request(), options(task=task), 10, FACTS)
-        job = options(task=task)
-        found = resolve_max_tokens(request(), job, rules, num_tokens=3, generation_defaults={})
+        found = resolve_max_tokens(
+            request(),
+            options(task=task),
+            max_model_len=10,
+            truncated_to=None,
+            num_tokens=3,
+            generation_defaults={},
+        )
         assert found is None
 
 
