@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import msgspec
@@ -57,9 +58,9 @@ def _lists(
     pairs = pa.types.is_fixed_size_list(kind.value_type)
     leaf = kind.value_type.value_type if pairs else kind.value_type
     flat = np.zeros((splits[-1], 2) if pairs else splits[-1], leaf.to_pandas_dtype())
-    for start, part in zip(splits.tolist(), parts, strict=False):
+    for (start, stop), part in zip(pairwise(splits.tolist()), parts, strict=True):
         if part is not None:
-            np.copyto(flat[start : start + len(part)], part, casting="equiv")
+            np.copyto(flat[start:stop][: len(part)], part, casting="equiv")
     values = pa.array(flat.reshape(-1))
     if pairs:
         values = pa.FixedSizeListArray.from_arrays(values, type=kind.value_type)

@@ -107,7 +107,7 @@ def _carry(row: RawRow) -> tuple[msgspec.Raw, RawRowInfo | None]:
     """The original row as JSON of one line, else as text, else by its first bytes."""
     line = _as_line(row)
     if line is not None:
-        if _strict_json(line) and (isinstance(row.data, dict) or BASE64.encode() not in line):
+        if _strict_json(line):
             return msgspec.Raw(msgspec.json.format(line, indent=-1)), None
         try:
             return _NULL, RawRowInfo(row.byte_range, text=line.decode())

@@ -197,6 +197,17 @@ def test_ids_of_another_type_are_not_cut_to_fit(
     assert not (tmp_path / "part").exists()
 
 
+def test_offsets_longer_than_ids_do_not_run_into_the_next_row(
+    tmp_path: Path, make_options: MakeOptions, make_row: MakeRow
+) -> None:
+    longer = make_row(0, offsets=np.zeros((6, 2), np.int32))
+    with (
+        pytest.raises(ValueError, match="broadcast"),
+        PartWriter(tmp_path / "part", options=make_options(), metadata={}) as part,
+    ):
+        part.write([longer, make_row(1)])
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_abort_leaves_nothing(
     tmp_path: Path, make_options: MakeOptions, make_row: MakeRow, kind: OutputFormat
