@@ -42,4 +42,7 @@ class MediaSpan:
     grid: tuple[int, ...] | None = None
     """(t, h, w) patches or the family's own; None where the family has none."""
     embed_runs: tuple[tuple[int, int], ...] = ()
-    """(offset, length) relative to the span: the ids that carry embeddings."""
+    """(offset, length) relative to the span: the ids that carry embeddings.
+
+    () where all of them do, one run of length 0 where none does.
+    """

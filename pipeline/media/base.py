@@ -94,13 +94,16 @@ class Replacement:
     """(t, h, w) patches where the family has a grid."""
 
     def embed_runs(self) -> tuple[tuple[int, int], ...]:
-        """(offset, length) of each run of embedding positions; () where all positions are."""
+        """(offset, length) of each run of embedding positions.
+
+        () where all positions are in it, one run of length 0 where none is.
+        """
         if self.embed_id is None:
             return ()
         edges = np.diff(self.ids == self.embed_id, prepend=False, append=False)
         bounds = np.flatnonzero(edges).tolist()
         runs = tuple((a, b - a) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-        return () if runs == ((0, len(self.ids)),) else runs
+        return () if runs == ((0, len(self.ids)),) else runs or ((0, 0),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,8 @@ class MediaRule(Generic[Info]):
     """What the chat layer inserts for an item (RULES 7.1); None: nothing."""
     target: str
     """The text that is replaced; "": the replacement goes before the whole prompt."""
+    target_ids: tuple[int, ...] | None = None
+    """Its ids; None: as the tokenizer encodes it."""
     limit: int | None = None
     """Items that the model takes in one prompt; None: any number."""
 

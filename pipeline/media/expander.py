@@ -122,7 +122,7 @@ class Expander:
             return replace(row, spans=tuple(self._spans_in_encoder(sized)))
         if self.family.last_id is not None and row.ids[-1:].tolist() != [self.family.last_id]:
             row = append_id(row, self.family.last_id)
-        targets = [self._ids_of(item.target) for item in sized]
+        targets = [self._ids_of(item) for item in sized]
         matches = match_ids(row.ids, targets)
         if len(matches) == len(sized):
             return self._expand_ids(row, matches, sized)
@@ -147,11 +147,14 @@ class Expander:
             sized.append(_Item(item.modality, size, site, target))
         return sized
 
-    def _ids_of(self, target: str) -> tuple[int, ...]:
-        """Ids of a placeholder, encoded once."""
-        if target not in self._target_ids:
-            self._target_ids[target] = tuple(self._codec.encode(target)[0].tolist())
-        return self._target_ids[target]
+    def _ids_of(self, item: _Item) -> tuple[int, ...]:
+        """Ids of an item's placeholder, encoded once."""
+        given = self.family.rules[item.modality].target_ids
+        if given is not None:
+            return given
+        if item.target not in self._target_ids:
+            self._target_ids[item.target] = tuple(self._codec.encode(item.target)[0].tolist())
+        return self._target_ids[item.target]
 
     def _expand_ids(
         self, row: Expanded, matches: Sequence[Match], sized: Sequence[_Item]

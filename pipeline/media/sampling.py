@@ -43,7 +43,14 @@ class Frames:
         return [index / fps for index in self.indices]
 
 
-def sample(info: VideoInfo, site: Site, loader: Sampler, processor: Sampler | None) -> Frames:
+def sample(
+    info: VideoInfo,
+    site: Site,
+    loader: Sampler,
+    processor: Sampler | None,
+    *,
+    obeys: bool = True,
+) -> Frames:
     """The frames that loader and processor leave.
 
     Args:
@@ -52,6 +59,7 @@ def sample(info: VideoInfo, site: Site, loader: Sampler, processor: Sampler | No
         loader: the server's, which goes with the processor class; `video_backend` of the row's
             media_io_kwargs replaces it.
         processor: the processor's own sampling; None: it has none.
+        obeys: the row's `do_sample_frames` decides whether the processor samples.
 
     Raises:
         RowError: no frame is left, or sampling twice would leave the video.
@@ -61,7 +69,9 @@ def sample(info: VideoInfo, site: Site, loader: Sampler, processor: Sampler | No
     taken = LOADERS.get(io.text("video_backend", ""), loader)(info, io)
     if not taken:
         raise refused(Modality.VIDEO, f"no frame is sampled of {info.frames} at {info.fps:g} fps")
-    again = asked.flag("do_sample_frames", len(taken) == info.frames)
+    again = len(taken) == info.frames
+    if obeys:
+        again = asked.flag("do_sample_frames", again)
     if not again or processor is None:
         return Frames(tuple(taken), info.fps)
     kept = processor(info, asked)
@@ -119,6 +129,20 @@ LOADERS: dict[str, Sampler] = {
     "opencv_dynamic": opencv_dynamic,
 }
 """By the server's names."""
+
+
+def resample_evenly(info: VideoInfo, asked: Values) -> Sequence[int]:
+    """The processors' plain sampling: all frames unless `fps` or `num_frames` is asked for."""
+    count = info.frames
+    if asked.get("num_frames") is not None:
+        count = asked.integer("num_frames")
+    elif asked.get("fps") is not None:
+        if info.fps <= 0:
+            asked.fail("fps", "left out where the frame rate is unknown")
+        count = int(info.frames / info.fps * asked.number("fps"))
+    if count > info.frames:
+        asked.fail("num_frames", f"at most the video's {info.frames}")
+    return [i * info.frames // count for i in range(count)]
 
 
 def spread(total: int, count: int) -> list[int]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import numpy as np
 
 from promptmill.pipeline.media.base import TextCodec
+from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.request import Ids
 
@@ -29,6 +33,22 @@ def need_id(codec: TextCodec, token: str) -> int:
             "if no row has media."
         )
     return found
+
+
+def special_token(bundle: ModelBundle, name: str, default: str) -> str:
+    """The spelling of a special token by its name in tokenizer_config.json."""
+    value = bundle.special_tokens_map.get(name)
+    return value if isinstance(value, str) else default
+
+
+def encoder(codec: TextCodec) -> Callable[[str], Ids]:
+    """Text to ids, remembering the last few hundred texts: images of one layout share one."""
+
+    @lru_cache(maxsize=256)
+    def encode(text: str) -> Ids:
+        return codec.encode(text)[0]
+
+    return encode
 
 
 def repeated(token_id: int, count: int) -> Ids:
