@@ -6,7 +6,6 @@ import dataclasses
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
-from transformers.convert_slow_tokenizer import convert_slow_tokenizer
 from transformers.tokenization_utils_tokenizers import TokenizersBackend
 
 from promptmill.pipeline.model.config import ModelConfig
@@ -42,14 +41,14 @@ def carry(
             {name: text.lower() for name, text in tokenizer.special_tokens_map.items()}
         )
     facts = dataclasses.replace(_facts(tokenizer), do_lower_case=lowers)
-    backend, slow_warnings = _serialised(folder, tokenizer)
+    backend = _serialised(folder, tokenizer)
     return LoadedTokenizer(
         facts=facts,
         backend=backend,
         special_tokens_map=dict(tokenizer.special_tokens_map),
         chat_templates=_templates(folder, tokenizer.chat_template),
         templates_are_named=isinstance(tokenizer.chat_template, dict),
-        warnings=(*warnings, *slow_warnings),
+        warnings=tuple(warnings),
     )
 
 
@@ -74,20 +73,16 @@ def _facts(tokenizer: PreTrainedTokenizerBase) -> TokenizerFacts:
     )
 
 
-def _serialised(
-    folder: ModelFolder, tokenizer: PreTrainedTokenizerBase
-) -> tuple[str, tuple[str, ...]]:
-    """The backend as JSON, checked to give the same ids when read back, and warnings."""
+def _serialised(folder: ModelFolder, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The backend as JSON, checked to give the same ids when read back."""
     name = type(tokenizer).__name__
-    warnings: tuple[str, ...] = ()
-    if isinstance(tokenizer, TokenizersBackend):
-        backend = tokenizer.backend_tokenizer
-    else:
-        backend = _converted(folder, tokenizer)
-        warnings = (
-            f"{name} is a slow tokenizer; its conversion to a fast one is used, which gives the "
-            "same ids on the probe texts. A server would give no offsets for it.",
+    if not isinstance(tokenizer, TokenizersBackend):
+        raise JobError(
+            f"{folder.name}: {name} is a slow tokenizer, which runs in Python only, and "
+            "transformers has no conversion for it. Use a model with a tokenizer.json, or "
+            "register() a loader for it."
         )
+    backend = tokenizer.backend_tokenizer
     backend.no_truncation()  # a tokenizer.json may have saved either
     backend.no_padding()
     try:
@@ -102,19 +97,7 @@ def _serialised(
             f"{folder.name}: the serialised backend of {name} gives other ids than the tokenizer "
             "itself, so workers cannot use it. register() a loader for it."
         )
-    return text, warnings
-
-
-def _converted(folder: ModelFolder, tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
-    with collected_notes():
-        try:
-            return convert_slow_tokenizer(tokenizer)
-        except Exception as error:  # converters raise whatever the conversion stumbles over
-            raise JobError(
-                f"{folder.name}: {type(tokenizer).__name__} is a slow tokenizer, which runs in "
-                "Python only, and transformers has no conversion for it. Use a model with a "
-                "tokenizer.json, or register() a loader for it."
-            ) from error
+    return text
 
 
 def _gives_same_ids(folder: ModelFolder, tokenizer: PreTrainedTokenizerBase, backend: str) -> bool:
