@@ -1,6 +1,8 @@
 """The families that are built in; importing this registers them."""
 
 from promptmill.pipeline.media.families import (
+    deepseek_v4,
+    deepseek_vl,
     gemma3,
     gemma4,
     glm4v,
@@ -8,14 +10,18 @@ from promptmill.pipeline.media.families import (
     internvl,
     llama4,
     llava,
+    minicpmv,
     paligemma,
     pixtral,
     qwen_audio,
+    qwen_omni,
     qwen_vl,
     whisper,
 )
 
 __all__ = [
+    "deepseek_v4",
+    "deepseek_vl",
     "gemma3",
     "gemma4",
     "glm4v",
@@ -23,9 +29,11 @@ __all__ = [
     "internvl",
     "llama4",
     "llava",
+    "minicpmv",
     "paligemma",
     "pixtral",
     "qwen_audio",
+    "qwen_omni",
     "qwen_vl",
     "whisper",
 ]
