@@ -39,7 +39,8 @@ class RawRow:
     row_index: int
     """0-based; for JSONL the line number minus one, blank lines counted."""
     data: bytes | JsonObject | None
-    """A JSONL line without its newline, or a decoded row of a columnar file; None with `error`."""
+    """A JSONL line without its newline, or a decoded row of a columnar file (nulls left out,
+    binary values as bytes); None with `error`."""
     error: RowError | None = None
     """Set where the reader could not carry the row (a line over the size limit)."""
     byte_range: tuple[int, int] | None = None
@@ -133,6 +134,8 @@ class Rendered:
     text: str | None = None
     token_ids: list[int] | None = None
     """Set where the renderer answers in ids (mistral, prompts that came as ids)."""
+    verbatim: bool = False
+    """No truncation, padding or length check applies: the server leaves such prompts alone."""
     hide_text: bool = False
     """The server would answer in ids here (`tokenize` in the template arguments): no special
     tokens are added, no character gate applies, and neither text nor offsets are given."""

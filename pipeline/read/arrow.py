@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from promptmill.pipeline.read.columnar import Unit, UnitSize
+from promptmill.pipeline.read.columnar import Unit, UnitSize, is_corruption
 from promptmill.pipeline.read.files import HashedFile
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.shard import Shard
@@ -56,7 +56,9 @@ def record_batches(file: HashedFile, name: str) -> list[UnitSize]:
     schema, *messages = _messages(file, name)
     try:
         pa.ipc.open_stream(_stored(file, schema))
-    except (pa.ArrowException, OSError) as error:
+    except Exception as error:
+        if not is_corruption(error):
+            raise
         raise _unreadable(name, error) from error
     batches = (message for message in messages if message.kind == _Kind.RECORD_BATCH)
     return [UnitSize(batch.rows, batch.stop - batch.start) for batch in batches]

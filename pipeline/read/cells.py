@@ -52,7 +52,7 @@ def records(batch: pa.RecordBatch) -> Iterator[JsonObject | RowError]:
     """
     try:
         yield from _decoded(batch)
-    except (ValueError, OverflowError, pa.ArrowException) as error:
+    except (ValueError, pa.ArrowException) as error:
         if batch.num_rows > 1:
             for index in range(batch.num_rows):
                 yield from records(batch.slice(index, 1))

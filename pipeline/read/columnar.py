@@ -46,6 +46,16 @@ class _Lost:
     error: RowError
 
 
+def is_corruption(error: Exception) -> bool:
+    """Whether pyarrow refuses what it read, as opposed to the storage not delivering it.
+
+    pyarrow says both with OSError: corruption with the class itself and without an errno.
+    """
+    if isinstance(error, OSError):
+        return type(error) is OSError and error.errno is None
+    return isinstance(error, (pa.ArrowException, ValueError))
+
+
 def chunk_rows(rows: int, size: int) -> int:
     """How many of `rows` rows that take `size` bytes may be Python objects at once."""
     return max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows // max(size, 1)))
@@ -84,8 +94,8 @@ def _parts(source: str, unit: Unit) -> Iterator[pa.RecordBatch | _Lost]:
     while left:
         try:
             batch = next(unit.batches, None)
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
+        except Exception as error:
+            if not is_corruption(error):
                 raise
             batch, reason = None, str(error)
         if batch is None:

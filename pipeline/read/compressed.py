@@ -50,14 +50,14 @@ _CODECS: Final = {
     InputCompression.GZIP: _Codec(
         decoder=lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS),
         error=zlib.error,
-        step=1 << 16,
+        step=1 << 14,
         magic=(b"\x1f\x8b",),
         filler=b"\0",
     ),
     InputCompression.ZSTD: _Codec(
         decoder=_zstd_decoder,
         error=zstandard.ZstdError,
-        step=1 << 12,
+        step=1 << 10,
         magic=(b"\x28\xb5\x2f\xfd", *(bytes((0x50 + n,)) + b"\x2a\x4d\x18" for n in range(16))),
         filler=b"",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,12 +41,20 @@ class FoundInputs:
 
 
 class _Found(NamedTuple):
+    key: str
+    """What tells the file from every other one."""
     url: str
     """As `InputFile.url`."""
     name: str
     """Below the input that was named."""
     size: int
     layout: Layout
+
+
+class _Selection(NamedTuple):
+    files: list[tuple[str, Layout]]
+    """Paths and what they are, in reading order."""
+    warnings: list[str]
 
 
 def find_inputs(inputs: Sequence[str]) -> FoundInputs:
@@ -69,14 +78,15 @@ def find_inputs(inputs: Sequence[str]) -> FoundInputs:
     warnings: list[str] = []
     for given in inputs:
         with _explained(given):
-            for key, file in _look_at(given, warnings):
-                found.setdefault(key, file)
-    files = list(found.values())
-    names = _distinct([file.url for file in files], [file.name for file in files])
+            files, noticed = _look_at(given)
+        warnings += noticed
+        for file in files:
+            found.setdefault(file.key, file)
+    names = _distinct(list(found.values()))
     return FoundInputs(
         tuple(
             InputFile(file.url, name, file.layout.kind, file.layout.compression, file.size)
-            for file, name in zip(files, names, strict=True)
+            for file, name in zip(found.values(), names, strict=True)
         ),
         tuple(warnings),
     )
@@ -93,29 +103,28 @@ def _explained(given: str) -> Iterator[None]:
         ) from error
 
 
-def _look_at(given: str, warnings: list[str]) -> Iterator[tuple[str, _Found]]:
-    """The files of one input, each with what tells it from any other file."""
+def _look_at(given: str) -> tuple[list[_Found], list[str]]:
+    """The files of one input, and warnings."""
     system, path = url_to_fs(given)
     path = path.rstrip("/")
     if system.isfile(path):
         if (layout := layout_of(path)) is None:
             raise JobError(f"{given} has no ending that is read. Read are: {ENDINGS}.")
-        yield _found(system, path, path.rpartition("/")[2], system.size(path), layout)
-        return
+        folder = path.rpartition("/")[0]
+        return [_found(system, folder, path, system.size(path), layout)], []
     if system.isdir(path or "/"):
-        root, sizes = path, files_below(system, path or "/")
+        folder, sizes = path, files_below(system, path or "/")
     elif is_pattern(path):
-        root, sizes = fixed_part(path), files_matching(system, path)
+        folder, sizes = fixed_part(path), files_matching(system, path)
     else:
         raise JobError(f"Input {given!r} does not exist: no file, no folder, and not a pattern.")
-    for found, layout in _wanted(system, given, reading_order(system, sizes), warnings):
-        yield _found(system, found, name_below(root, found), sizes[found], layout)
+    chosen = _select(system, given, reading_order(system, sizes))
+    files = [_found(system, folder, found, sizes[found], layout) for found, layout in chosen.files]
+    return files, chosen.warnings
 
 
-def _wanted(
-    system: AbstractFileSystem, given: str, paths: list[str], warnings: list[str]
-) -> list[tuple[str, Layout]]:
-    """Those of the files that are input, and what they are."""
+def _select(system: AbstractFileSystem, given: str, paths: list[str]) -> _Selection:
+    """Those of the files of an input that are to be read."""
     folders = {path.rpartition("/")[0] for path in paths}
     outputs = sorted(f for f in folders if system.isdir(f"{f}/{_RUN_FOLDER}"))
     inputs = [path for path in paths if path.rpartition("/")[0] not in outputs]
@@ -137,10 +146,10 @@ def _wanted(
             f"the same rows twice. Name one kind by a pattern ('.../*.{min(kinds)}'), or each of "
             "them as an input of its own."
         )
-    warnings += [f"{folder} is the output of a run and is not read." for folder in outputs]
+    warnings = [f"{folder} is the output of a run and is not read." for folder in outputs]
     if others:
         warnings.append(f"{given}: not read for their endings: {_some(others)}.")
-    return wanted
+    return _Selection(wanted, warnings)
 
 
 def _some(paths: list[str]) -> str:
@@ -150,26 +159,27 @@ def _some(paths: list[str]) -> str:
 
 
 def _found(
-    system: AbstractFileSystem, path: str, name: str, size: int | None, layout: Layout
-) -> tuple[str, _Found]:
+    system: AbstractFileSystem, folder: str, path: str, size: int | None, layout: Layout
+) -> _Found:
     if size is None:
         raise JobError(f"{path}: the storage does not tell its size. Copy it somewhere else first.")
-    if isinstance(system, LocalFileSystem):
-        return str(Path(path).resolve()), _Found(path, name, size, layout)
-    url = system.unstrip_protocol(path)
-    return url, _Found(url, name, size, layout)
+    local = isinstance(system, LocalFileSystem)
+    url = path if local else system.unstrip_protocol(path)
+    key = str(Path(path).resolve()) if local else url
+    return _Found(key, url, name_below(folder, path), size, layout)
 
 
-def _distinct(urls: list[str], names: list[str]) -> list[str]:
-    """The names, lengthened by folders of their URLs where two are the same."""
+def _distinct(files: list[_Found]) -> list[str]:
+    """The files' names, lengthened by folders of their URLs where two are the same.
+
+    A name is a column of the output, so bytes that are no UTF-8 are spelled out in it.
+    """
+    urls = [os.fsencode(file.url).decode("utf-8", "backslashreplace") for file in files]
     parts = [url.split("/") for url in urls]
-    depths = [name.count("/") + 1 for name in names]
+    depths = [file.name.count("/") + 1 for file in files]
     while True:
+        names = ["/".join(part[-depth:]) for part, depth in zip(parts, depths, strict=True)]
         counts = Counter(names)
-        clashing = [index for index, name in enumerate(names) if counts[name] > 1]
-        if not clashing:
+        if len(counts) == len(names):
             return names
-        names = list(names)
-        for index in clashing:
-            depths[index] += 1
-            names[index] = "/".join(parts[index][-depths[index] :])
+        depths = [depth + (counts[name] > 1) for depth, name in zip(depths, names, strict=True)]

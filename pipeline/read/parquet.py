@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from promptmill.pipeline.read.columnar import Unit, UnitSize, chunk_rows
+from promptmill.pipeline.read.columnar import Unit, UnitSize, chunk_rows, is_corruption
 from promptmill.pipeline.read.files import HashedFile
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.shard import Shard
@@ -24,8 +24,14 @@ def row_groups(file: HashedFile, name: str) -> list[UnitSize]:
         JobError: it is no Parquet file, or its footer is corrupt.
     """
     footer = _opened(file, name).metadata
-    groups = (footer.row_group(index) for index in range(footer.num_row_groups))
-    return [UnitSize(group.num_rows, _stored_bytes(group)) for group in groups]
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    # Shares of the file: exact sizes are in the column metadata, and pyarrow aborts the process
+    # where that is corrupt.
+    stored, unpacked = file.size(), sum(group.total_byte_size for group in groups)
+    return [
+        UnitSize(group.num_rows, stored * group.total_byte_size // max(unpacked, 1))
+        for group in groups
+    ]
 
 
 def parquet_units(file: HashedFile, shard: Shard) -> Iterator[Unit]:
@@ -53,13 +59,10 @@ def _opened(file: HashedFile, name: str) -> pq.ParquetFile:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-    except (pa.ArrowException, OSError) as error:
+    except Exception as error:
+        if not is_corruption(error):
+            raise
         raise JobError(
             f"{name} cannot be read as Parquet: {error}. Write it again, or leave it out of the "
             "input."
         ) from error
-
-
-def _stored_bytes(group: pq.RowGroupMetaData) -> int:
-    columns = (group.column(index) for index in range(group.num_columns))
-    return sum(column.total_compressed_size for column in columns)

@@ -39,7 +39,7 @@ class ShardReader:
         self._shard = shard
         self._sha256: str | None = None
         self.bytes_read = 0
-        """Stored bytes that were read so far."""
+        """Stored bytes that were read; known when all rows were."""
 
     def __iter__(self) -> Iterator[RawRow]:
         shard = self._shard

@@ -21,6 +21,12 @@ SCAN_BLOCK_BYTES: Final = 8 << 20
 LARGE_COMPRESSED_BYTES: Final = 64 << 20
 """Stored bytes of a compressed file above which its being one shard is worth a warning."""
 
+LARGEST_UNIT_ROWS: Final = 1 << 24
+"""Rows of a row group or record batch above which its number of rows is not believed."""
+
+LARGE_BATCH_BYTES: Final = 512 << 20
+"""Stored bytes of an Arrow record batch above which holding it in memory is worth a warning."""
+
 _LOOK_BYTES: Final = 64
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -74,9 +80,23 @@ def _scan_columnar(file: InputFile, stored: HashedFile, wanted: ShardSize) -> Fi
         pass
     sha256 = _whole_hash(file, stored)
     stored.seek(0)
-    units = row_groups if file.kind is InputKind.PARQUET else record_batches
-    slices = cut_units(units(stored, file.name), wanted)
-    return FileScan(sha256, slices, () if slices else (f"{file.name} has no rows.",))
+    list_units = row_groups if file.kind is InputKind.PARQUET else record_batches
+    units = list_units(stored, file.name)
+    largest = max((unit.rows for unit in units), default=0)
+    if largest > LARGEST_UNIT_ROWS:
+        raise JobError(
+            f"{file.url} says that one row group or record batch has {largest} rows; the limit is "
+            f"{LARGEST_UNIT_ROWS}. Write it in smaller ones, or leave it out if it is corrupt."
+        )
+    slices = cut_units(units, wanted)
+    warnings = [] if slices else [f"{file.name} has no rows."]
+    size = max((unit.size for unit in units), default=0)
+    if file.kind is InputKind.ARROW and size > LARGE_BATCH_BYTES:
+        warnings.append(
+            f"{file.name} has a record batch of {size >> 20} MB, which a worker holds in memory "
+            "whole. Write it in smaller ones to need less."
+        )
+    return FileScan(sha256, slices, tuple(warnings))
 
 
 def _scan_compressed(
@@ -98,6 +118,8 @@ def _scan_compressed(
         warnings.append(f"{file.name} is broken after line {lines}: {broken}.")
         ended = False  # the break is a row of its own
     rows = lines + (not ended)
+    if not rows:
+        warnings.append(f"{file.name} has no rows.")
     if file.size > LARGE_COMPRESSED_BYTES:
         warnings.append(
             f"{file.name} is compressed ({file.size >> 20} MB) and can only be one shard, which "
@@ -123,11 +145,12 @@ def _whole_hash(file: InputFile, stored: HashedFile) -> str:
 
 def _odd_start(file: InputFile, start: bytes) -> tuple[str, ...]:
     """What the first bytes of a JSONL file say about why none of its lines will be a request."""
-    if start.lstrip().startswith(b"["):
-        return (
-            f"{file.name} starts with '[': a JSON array is not read as rows. If it is one, write "
-            "one object per line: jq -c '.[]' FILE > FILE.jsonl",
-        )
     if start.startswith(_UTF16_MARKS):
         return (f"{file.name} is UTF-16. Rows must be UTF-8: iconv -f utf-16 -t utf-8 FILE",)
+    line = start.lstrip().partition(b"\n")[0].rstrip()
+    if line.startswith(b"[") or line == b"{":
+        return (
+            f"{file.name} looks like one JSON document. If it is, write one object per line: "
+            "jq -c '.[]' FILE for an array, jq -c . FILE for an object.",
+        )
     return ()

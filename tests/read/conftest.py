@@ -1,9 +1,10 @@
 """What the tests of reading share: a job on some inputs, its plan, and all rows of a plan."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.pipeline.read.rows import ShardReader
 from promptmill.schemas.options import JobOptions

@@ -1,6 +1,7 @@
 """Files, folders, patterns and URLs become an ordered list of files with names of their own."""
 
 import gzip
+import os
 from pathlib import Path
 
 import datasets
@@ -8,6 +9,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from promptmill.pipeline.read.inputs import find_inputs
 from promptmill.pipeline.read.layout import layout_of
 from promptmill.schemas.errors import JobError
@@ -89,6 +91,12 @@ def test_equal_names_are_lengthened_until_they_differ(tmp_path: Path) -> None:
         "b/x/in.jsonl",
         "y/in.jsonl",
     ]
+
+
+def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path, read) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")).write_bytes(b"{}\n")
+    plan, rows = read(tmp_path)
+    assert plan.files[0].name == rows[0].source == r"\xff.jsonl"
 
 
 def test_a_path_that_exists_is_no_pattern(tmp_path: Path, monkeypatch) -> None:
@@ -174,7 +182,7 @@ def test_a_saved_data_set_gives_the_files_it_lists_in_its_order(tmp_path: Path, 
     state = tmp_path / "set" / "state.json"
     text = state.read_text()
     state.write_text(text.replace("00000-of", "x-of").replace("00002-of", "00000-of"))
-    with pytest.raises(JobError, match="data-x-of-00003.arrow is missing"):
+    with pytest.raises(JobError, match=r"data-x-of-00003\.arrow is missing"):
         find_inputs([str(tmp_path / "set")])
     state.write_text(state.read_text().replace("x-of", "00002-of"))
     assert names(tmp_path / "set") == [f"data-0000{n}-of-00003.arrow" for n in (2, 1, 0)]
@@ -196,9 +204,10 @@ def test_urls_of_any_file_system(read) -> None:
     memory.pipe_file("/bucket/b/in.jsonl.gz", gzip.compress(content))
     with memory.open("/bucket/c/in.parquet", "wb") as file:
         pq.write_table(pa.table({"prompt": ["x"] * 3}), file)
-    with memory.open("/bucket/d/in.arrow", "wb") as file, pa.ipc.new_stream(
-        file, pa.schema([("prompt", pa.string())])
-    ) as stream:
+    with (
+        memory.open("/bucket/d/in.arrow", "wb") as file,
+        pa.ipc.new_stream(file, pa.schema([("prompt", pa.string())])) as stream,
+    ):
         stream.write_table(pa.table({"prompt": ["x"] * 3}))
     assert names("memory://bucket/a") == ["in.jsonl"]
     assert names("memory://bucket/*/in.json*") == ["a/in.jsonl", "b/in.jsonl.gz"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from promptmill.pipeline.read import lines, rows, scan
 from promptmill.pipeline.read.lines import MAX_LINE_BYTES, line_rows
 from promptmill.pipeline.read.plan import plan_input
@@ -153,10 +154,13 @@ def test_a_file_that_changed_since_the_plan_is_noticed(new, tmp_path, job) -> No
 
 def test_what_is_no_jsonl_is_told_at_once(tmp_path, read) -> None:
     (tmp_path / "array.json").write_bytes(b'[\n{"a": 1}\n]\n')
+    (tmp_path / "pretty.json").write_bytes(b'{\n  "a": 1\n}\n')
     (tmp_path / "wide.jsonl").write_bytes('{"a": 1}\n'.encode("utf-16"))
     plan, _ = read(tmp_path)
-    assert [text for text in plan.warnings if "JSON array" in text and "array.json" in text]
-    assert [text for text in plan.warnings if "UTF-16" in text and "wide.jsonl" in text]
+    array, pretty, wide = plan.warnings
+    assert array.startswith("array.json looks like one JSON document")
+    assert pretty.startswith("pretty.json looks like one JSON document")
+    assert wide.startswith("wide.jsonl is UTF-16")
 
 
 def test_chat_rows_come_back_as_they_are(shared: Path, read) -> None:
