@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from promptmill.pipeline.render.continuation import continuation
 from promptmill.pipeline.render.template import ChatTemplate
 from promptmill.pipeline.render.variables import Arguments
-from promptmill.schemas.json_types import JsonObject
+from promptmill.schemas.json_types import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,17 @@ class Chat:
     arguments: Arguments
     special_tokens: Mapping[str, str | list[str]]
     """By the names that templates know them by: bos_token, eos_token, ..."""
+
+    @property
+    def content(self) -> list[Json]:
+        """What the row gives of text: its messages, tools and documents."""
+        said = [
+            value
+            for message in self.messages
+            for key, value in message.items()
+            if key != "reasoning_content"  # `reasoning` once more
+        ]
+        return [*said, self.arguments.tools, self.arguments.documents]
 
     def render(self) -> str:
         """The prompt.

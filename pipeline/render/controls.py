@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+import msgspec
+
+from promptmill.pipeline.engines.spec import AddedToken
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.request import CharSpan
@@ -44,12 +46,12 @@ class ControlSpellings:
         """Whether a text ends in a control spelling."""
         return text.endswith(tuple(self.controls))
 
-    def count(self, *values: Json) -> int:
-        """How many control spellings the strings of these values hold, keys included."""
-        return sum(len(self._controls.findall(text)) for text in strings_in(values))
+    def count(self, value: Json) -> int:
+        """How many control spellings the strings of a value hold, keys of objects included."""
+        return sum(len(self._controls.findall(text)) for text in strings_in(value))
 
 
-def strings_in(value: Json | tuple[Json, ...]) -> Iterator[str]:
+def strings_in(value: Json) -> Iterator[str]:
     """All strings of a JSON value, keys of objects included."""
     if isinstance(value, str):
         yield value
@@ -57,15 +59,22 @@ def strings_in(value: Json | tuple[Json, ...]) -> Iterator[str]:
         yield from value
         for item in value.values():
             yield from strings_in(item)
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, list):
         for item in value:
             yield from strings_in(item)
 
 
+class _Backend(msgspec.Struct):
+    """A serialised tokenizer without its vocabulary: megabytes that are of no use here."""
+
+    added_tokens: tuple[AddedToken, ...]
+
+
 def _added_spellings(backend: str | None) -> Iterator[str]:
-    for token in json.loads(backend)["added_tokens"] if backend else ():
-        if not token["single_word"]:
-            yield token["content"]
+    if backend is not None:
+        for token in msgspec.json.decode(backend, type=_Backend).added_tokens:
+            if not token.single_word:
+                yield token.content
 
 
 def pattern(spellings: Iterable[str]) -> str:

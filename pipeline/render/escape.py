@@ -66,8 +66,7 @@ class ContentTracker:
             written = ""
         if plain(written) == text:
             return Escaped(tuple(self._controls.find_added(written)), tracked=True)
-        arguments = chat.arguments
-        if self._controls.count([*chat.messages], arguments.tools, arguments.documents):
+        if self._controls.count(chat.content):
             raise RowError(
                 ErrorCode.ESCAPE_UNAVAILABLE,
                 "The content of this row holds control tokens, and the chat template transforms "

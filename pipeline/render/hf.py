@@ -23,6 +23,7 @@ from promptmill.schemas.options import ContentFormat, JobOptions
 from promptmill.schemas.request import (
     CharSpan,
     ChatPrompt,
+    Endpoint,
     Rendered,
     Request,
     TextPrompt,
@@ -63,11 +64,17 @@ class HfRenderer:
         marking = TemplateEnvironment(clock, generation_marks=GENERATION_MARKS)
         self._spans = AssistantSpans(options.mask, self._controls, marking)
 
+    def admit(self, request: Request) -> None:
+        """Refuse a template that comes with an untrusted row; see `Renderer`."""
+        if isinstance(request.prompt, ChatPrompt):
+            self._resolver.check_trust(request.prompt)
+
     def render(self, request: Request) -> Rendered:
         """The prompt of one request; see `Renderer`."""
         match request.prompt:
             case TokensPrompt(token_ids=ids):
-                return Rendered(token_ids=ids)
+                # Ids that came with a chat body are used as they are (RULES 6).
+                return Rendered(token_ids=ids, verbatim=request.endpoint is Endpoint.CHAT)
             case TextPrompt(text=text):
                 # Every token of a document is one to learn.
                 spans = ((0, len(text)),) if self._options.mask_wanted else None
@@ -99,7 +106,6 @@ class HfRenderer:
         return conversation
 
     def _render_chat(self, request: Request, prompt: ChatPrompt) -> Rendered:
-        self._resolver.check_trust(prompt)
         merged = merged_kwargs(request, prompt, self._options)
         conversation = self.conversation(prompt, merged)
         chat = self._chat(prompt, merged, conversation)
@@ -149,14 +155,12 @@ class HfRenderer:
         self, chat: Chat, text: str, warnings: list[str]
     ) -> tuple[CharSpan, ...] | None:
         """What the template wrote of control tokens, where content is to be kept from it."""
-        given = chat.arguments
-        typed = self._controls.count([*chat.messages], given.tools, given.documents)
-        if not self._options.escape_control_tokens and not given.sanitize_control_tokens:
-            if typed:
-                warnings.append(f"{typed} control tokens in content")
+        escape = self._options.escape_control_tokens or chat.arguments.sanitize_control_tokens
+        if typed := self._controls.count(chat.content):
+            fate = ", encoded as plain text" if escape else ""
+            warnings.append(f"{typed} control token{'s' if typed > 1 else ''} in content{fate}")
+        if not escape:
             return None
-        if typed:
-            warnings.append(f"{typed} control tokens in content, encoded as plain text")
         escaped = self._tracker.escape(chat, text)
         if not escaped.tracked:
             warnings.append(UNTRACKED)
