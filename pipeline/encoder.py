@@ -57,7 +57,7 @@ class Encoder:
         self.options = options
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)
         self.tokenizer = tokenizer or load_tokenizer(bundle, options.engine)
-        self._intake = Intake(options, self.rules)
+        self._intake = Intake(options, self.admit)
         expander = load_expander(bundle, options, self.tokenizer.codec)
         side = bundle.facts.truncation_side
         self._media = MediaStep(expander, options, side)
@@ -95,12 +95,14 @@ class Encoder:
         rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
         return EncodedBatch(done, rejects, blank)
 
-    def rules(self, request: Request) -> TokenizeParams:
+    def admit(self, request: Request) -> TokenizeParams:
         """The budget and truncation rules for one prompt.
 
         Raises:
-            RowError: INVALID_BUDGET where the row's fields contradict the context length.
+            RowError: what the renderer does not take; INVALID_BUDGET where the row's fields
+                contradict the context length.
         """
+        self.renderer.admit(request)
         return tokenize_params(request, self.options, self.max_model_len, self.bundle.facts)
 
     def render(self, jobs: Sequence[Job], refuse: Refuse) -> list[RenderedJob]:
@@ -126,6 +128,8 @@ class Encoder:
         )
 
     def _first_cut(self, item: TokenizedJob) -> TokenizedJob:
+        if item.rendered.verbatim:
+            return item
         try:
             return replace(item, tokens=self._fitter.first_cut(item.tokens, item.job.params))
         except RowError as error:

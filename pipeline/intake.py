@@ -18,8 +18,8 @@ class Intake:
     """Takes the rows of one shard after another."""
 
     options: JobOptions
-    rules: Callable[[Request], TokenizeParams]
-    """The budget rules of a request; raises RowError where they cannot be."""
+    admit: Callable[[Request], TokenizeParams]
+    """The rules for a request; raises RowError where it is refused."""
     _ids_seen: set[str] = field(default_factory=set)
 
     def start_shard(self) -> None:
@@ -46,7 +46,7 @@ class Intake:
     def _job(self, row: RawRow, request: Request) -> Job | Reject:
         try:
             self._check_id(request.custom_id)
-            return Job(row, request, self.rules(request))
+            return Job(row, request, self.admit(request))
         except RowError as error:
             error.stage = error.stage or Stage.PARSE
             return Reject(row, error, request.custom_id, request.place.prompt_index)

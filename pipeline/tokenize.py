@@ -101,7 +101,7 @@ class TextTokenizer:
                 text = job.rendered.text
                 if job.rendered.token_ids is not None:
                     results[index] = _tokens_of_ids(job.rendered.token_ids)
-                elif text is None or job.rendered.hide_text:
+                elif text is None or job.rendered.hide_text or job.rendered.verbatim:
                     fitted[index] = text or "", 0
                 else:
                     fitted[index] = job.params.fit_text(text, self._facts.max_chars_per_token)
@@ -149,7 +149,8 @@ class TextTokenizer:
         prefix, suffix = self._around(job)
         length, added = len(tokens.ids), len(prefix) + len(suffix)
         cut = None
-        limit = None if params.truncate_prompt_tokens is None else params.tokenizer_limit
+        asks = params.truncate_prompt_tokens is not None and not job.rendered.verbatim
+        limit = params.tokenizer_limit if asks else None
         # A limit below the added ids cuts nothing here: the first cut of `fit` settles it.
         if limit is not None and added <= limit < length + added:
             kept = limit - added
@@ -175,7 +176,7 @@ class TextTokenizer:
 
     def _around(self, job: TextJob) -> tuple[Ids, Ids]:
         prefix = suffix = np.empty(0, np.int32)
-        if job.params.add_special_tokens:
+        if job.params.add_special_tokens and not job.rendered.verbatim:
             if self._added is None:
                 raise RowError(
                     ErrorCode.TOKENIZER_ERROR,

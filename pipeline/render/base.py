@@ -13,6 +13,13 @@ from promptmill.schemas.request import Rendered, Request
 class Renderer(Protocol):
     """Turns requests into prompts. Threads may share one."""
 
+    def admit(self, request: Request) -> None:
+        """What the server refuses before it looks at budgets.
+
+        Raises:
+            RowError: the request may not be rendered here.
+        """
+
     def render(self, request: Request) -> Rendered:
         """The prompt of one request.
 

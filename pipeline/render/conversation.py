@@ -42,7 +42,6 @@ class ConversationBuilder:
         model: its name, for messages.
         media: the model's media rules; None: it takes text only.
         interleave: keep media in their places in string content (`--interleave-mm-strings`).
-        audio_in_video: every video brings its sound as an audio item of its own.
     """
 
     def __init__(
@@ -52,13 +51,11 @@ class ConversationBuilder:
         model: str,
         media: MediaRules | None = None,
         interleave: bool = False,
-        audio_in_video: bool = False,
     ) -> None:
         self._as_parts = content_format is ContentFormat.OPENAI
         self._model = model
         self._media = media
         self._interleave = interleave
-        self._audio_in_video = audio_in_video
         self._items: Counter[Modality] = Counter()
         self._done = Conversation()
 
@@ -122,7 +119,7 @@ class ConversationBuilder:
                 case ToolReference():
                     made.append({"type": "tool_reference", "name": part.name})
                 case MediaPart():
-                    self._placeholders(part.item)
+                    self._placeholder(part.item)
                     made.append({"type": part.item.modality.value, **part.extra})
         return made
 
@@ -134,30 +131,23 @@ class ConversationBuilder:
                 case TextPart(text=text) | ToolReference(name=text):
                     content.add_text(text)
                 case MediaPart(item=item):
-                    content.add_media(self._placeholders(item))
+                    content.add_media(item.modality, self._placeholder(item))
         text = content.text()
         if content.moved:
             self._done.warnings.append(f"{place}: media moved to the front of the message's text")
         return text
 
-    def _placeholders(self, item: MediaItem) -> list[tuple[Modality, str | None]]:
-        """Take an item in, with the sound of a video where wanted; what stands for each."""
+    def _placeholder(self, item: MediaItem) -> str | None:
+        """Take an item in; what stands for it, if anything."""
         if self._media is None:
             raise RowError(
                 ErrorCode.MEDIA_UNSUPPORTED,
                 f"{self._model} is not a multimodal model. Leave the {item.modality} parts out.",
             )
-        items = [item]
-        if self._audio_in_video and item.modality is Modality.VIDEO and item.url:
-            items.append(MediaItem(Modality.AUDIO, item.url, uuid=item.uuid))
-        made: list[tuple[Modality, str | None]] = []
-        for one in items:
-            made.append(
-                (one.modality, self._media.placeholder(one.modality, self._items[one.modality]))
-            )
-            self._items[one.modality] += 1
-            self._done.media.append(one)
-        return made
+        index = self._items[item.modality]
+        self._items[item.modality] += 1
+        self._done.media.append(item)
+        return self._media.placeholder(item.modality, index)
 
 
 def _without_header(parts: Sequence[Json]) -> Iterator[Json]:

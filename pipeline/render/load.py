@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from promptmill.pipeline.render.base import MediaRules, Renderer
+from promptmill.pipeline.render.harmony import HarmonyRenderer
 from promptmill.pipeline.render.hf import HfRenderer
 from promptmill.pipeline.render.mistral import MistralRenderer
 from promptmill.schemas.bundle import ModelBundle
@@ -19,6 +20,9 @@ RendererFactory: TypeAlias = Callable[
 
 _RENDERERS: Final[dict[str, RendererFactory]] = {"hf": HfRenderer, "mistral": MistralRenderer}
 """By tokenizer mode."""
+
+_HARMONY: Final = "gpt_oss"
+"""The model type whose chats the server writes without a template, in mode hf."""
 
 
 def load_renderer(
@@ -44,4 +48,6 @@ def load_renderer(
             f"tokenizer_mode {bundle.tokenizer_mode!r} is not supported yet: it would need a "
             f"renderer of its own. Supported: {', '.join(sorted(_RENDERERS))}."
         )
+    if bundle.tokenizer_mode == "hf" and bundle.model_type == _HARMONY:
+        factory = HarmonyRenderer
     return factory(bundle, options, clock, media)

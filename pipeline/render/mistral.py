@@ -12,11 +12,19 @@ from datetime import datetime
 
 from promptmill.pipeline.engines.mistral import load_mistral
 from promptmill.pipeline.render.base import MediaRules
+from promptmill.pipeline.render.conversation import ConversationBuilder
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
-from promptmill.schemas.options import JobOptions, Task
-from promptmill.schemas.request import ChatPrompt, Rendered, Request, TextPrompt, TokensPrompt
+from promptmill.schemas.options import ContentFormat, JobOptions, Task
+from promptmill.schemas.request import (
+    ChatPrompt,
+    Endpoint,
+    Rendered,
+    Request,
+    TextPrompt,
+    TokensPrompt,
+)
 
 TOOL_CALL_ID_LENGTH = 9
 """Longer ids keep their last characters, as the server cuts them."""
@@ -34,19 +42,43 @@ class MistralRenderer:
     ) -> None:
         self._tokenizer = load_mistral(bundle)
         self._options = options
+        self._conversations = ConversationBuilder(
+            ContentFormat.STRING, model=bundle.name, media=media
+        )
+
+    def admit(self, request: Request) -> None:
+        """Refuse templates and their arguments.
+
+        Raises:
+            RowError: INVALID_REQUEST.
+        """
+        prompt = request.prompt
+        if not isinstance(prompt, ChatPrompt):
+            return
+        given = (prompt.chat_template, prompt.chat_template_kwargs, self._options.chat_template)
+        if any(value is not None for value in given):
+            raise RowError(
+                ErrorCode.INVALID_REQUEST,
+                "chat_template is not supported for Mistral tokenizers. Leave it and "
+                "chat_template_kwargs out, or use --tokenizer-mode hf.",
+                parameter="chat_template",
+                stage=Stage.RENDER,
+            )
 
     def render(self, request: Request) -> Rendered:
         """The ids of a chat; text and ids as they are.
 
         Raises:
-            RowError: INVALID_REQUEST with mistral-common's reason, or a template was given.
+            RowError: TEMPLATE_ERROR with mistral-common's reason, or what the messages are
+                refused for.
         """
         prompt = request.prompt
         if isinstance(prompt, TextPrompt):
             return Rendered(text=prompt.text)
         if isinstance(prompt, TokensPrompt):
-            return Rendered(token_ids=prompt.token_ids)
-        self._refuse_template(prompt)
+            verbatim = request.endpoint is Endpoint.CHAT
+            return Rendered(token_ids=prompt.token_ids, verbatim=verbatim)
+        media = self._conversations.build(prompt.messages).media  # the server parses for these only
         generates = prompt.add_generation_prompt
         if generates is None:
             generates = self._options.task is Task.GENERATE
@@ -59,18 +91,7 @@ class MistralRenderer:
             continues=prompt.continue_final_message,
             reasoning_effort=effort,
         )
-        return Rendered(token_ids=ids)
-
-    def _refuse_template(self, prompt: ChatPrompt) -> None:
-        given = (prompt.chat_template, prompt.chat_template_kwargs, self._options.chat_template)
-        if any(value is not None for value in given):
-            raise RowError(
-                ErrorCode.INVALID_REQUEST,
-                "chat_template is not supported for Mistral tokenizers. Leave it and "
-                "chat_template_kwargs out, or use --tokenizer-mode hf.",
-                parameter="chat_template",
-                stage=Stage.RENDER,
-            )
+        return Rendered(token_ids=ids, media=tuple(media))
 
 
 def _message(message: JsonObject) -> JsonObject:

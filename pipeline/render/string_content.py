@@ -7,7 +7,6 @@ text, or, with `--interleave-mm-strings`, where their parts stand.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
 
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.media import Modality
@@ -33,13 +32,12 @@ class StringContent:
         if text:
             self._texts.append(text)
 
-    def add_media(self, items: Sequence[tuple[Modality, str | None]]) -> None:
-        """A media part: its items, each with its placeholder if the model has one."""
-        for modality, placeholder in items:
-            if placeholder:
-                self._slots.setdefault(_marker(modality), deque()).append(placeholder)
+    def add_media(self, modality: Modality, placeholder: str | None) -> None:
+        """A media part, and what stands for it, if anything."""
+        if placeholder:
+            self._slots.setdefault(_marker(modality), deque()).append(placeholder)
         if self._interleave:
-            self._texts.append(_marker(items[0][0]))
+            self._texts.append(_marker(modality))
         else:
             self.moved = self.moved or bool(self._texts)
 

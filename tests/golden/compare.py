@@ -11,6 +11,7 @@ from promptmill.schemas.errors import ErrorCode, RowError
 DIFFERENCES = {
     "exact_context": "a prompt of exactly the context length that must generate is refused",
     "no_pad_token": "padding is refused where the tokenizer has no pad token (the server: nulls)",
+    "harmony_text": "chats of gpt-oss keep their text and offsets (the server gives ids only)",
     "tool_choice": "tool_choice never rejects a row: the server's 400 is about its tool parser",
     "media_lost": "a media item lost in the first cut is a clean row error (the server: 500)",
     "typed_placeholder": "a typed placeholder beside media of its modality is refused",
