@@ -9,13 +9,16 @@ import functools
 import logging
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mistral_common.exceptions import MistralCommonException
+from mistral_common.protocol.instruct.chunk import ImageChunk, ImageURLChunk
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy, TokenizerVersion
+from mistral_common.tokens.tokenizers.image import ImageEncoding
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from promptmill.pipeline.engines.base import EngineCounts, FlatTokens, row_errors
@@ -28,6 +31,17 @@ from promptmill.schemas.options import EngineName
 logging.getLogger("mistral_common").setLevel(logging.ERROR)
 
 
+@dataclass(frozen=True, slots=True)
+class OneId:
+    """An image encoder that leaves one id for an image and reads nothing: media come later."""
+
+    image_token: int
+
+    def __call__(self, content: ImageChunk | ImageURLChunk) -> ImageEncoding:
+        """The placeholder of an image."""
+        return ImageEncoding([self.image_token], np.empty(0))
+
+
 class Mistral:
     """A loaded tokenizer: chats and text to ids, ids to text."""
 
@@ -37,7 +51,10 @@ class Mistral:
     def __init__(self, tokenizer: MistralTokenizer[Any, Any, Any, Any, Any]) -> None:
         self.counts = EngineCounts()
         self._chats = tokenizer
-        self._texts = tokenizer.instruct_tokenizer.tokenizer
+        chats: Any = tokenizer.instruct_tokenizer
+        self._texts = chats.tokenizer
+        if chats.image_encoder is not None:
+            chats.image_encoder = OneId(chats.image_encoder.image_token)
         self.takes_reasoning_effort = self._texts.version >= TokenizerVersion.v15
         self.added_ids = AddedIds(np.array([self._texts.bos_id], np.int32), np.empty(0, np.int32))
         """BOS in front of a text, nothing behind it."""

@@ -30,6 +30,24 @@ def supported_modalities(family: Family, limits: Mapping[str, int]) -> dict[Moda
     }
 
 
+def check_given(items: Sequence[MediaItem]) -> None:
+    """Refuse items that only a server's cache would know.
+
+    Raises:
+        RowError: MEDIA_UNSUPPORTED.
+    """
+    seen: Counter[Modality] = Counter()
+    for item in items:
+        if item.data is None and item.url is None:
+            raise RowError(
+                ErrorCode.MEDIA_UNSUPPORTED,
+                f"The {item.modality} at index {seen[item.modality]} has a uuid and no data. Only "
+                "a server that holds it in its cache can know it: give its data.",
+                parameter=item.modality.value,
+            )
+        seen[item.modality] += 1
+
+
 def check_counts(items: Sequence[MediaItem], supported: Mapping[Modality, int]) -> None:
     """Hold the limits, in the order of the items, as the server counts while it parses.
 

@@ -148,8 +148,8 @@ class Family:
     """Appended to a prompt with media that does not end in it (PaliGemma)."""
     in_encoder: bool = False
     """Spans lie in the encoder's prompt, not in the stored ids (Whisper)."""
-    expands_first: bool = False
-    """The server's tokenizer expands by itself: the first cut falls on expanded ids (Mistral)."""
+    plain_text: bool = False
+    """The tokenizer reads no control spellings in text: nobody can type a placeholder (Mistral)."""
 
     @property
     def rules(self) -> dict[Modality, AnyRule]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from promptmill.pipeline.media.admit import check_counts, check_typed
+from promptmill.pipeline.media.admit import check_counts, check_given, check_typed
 from promptmill.pipeline.media.base import INDEX, Family, MediaKwargs, Replacement, Site, TextCodec
 from promptmill.pipeline.media.cut import cut_spans, lost_before_expansion
 from promptmill.pipeline.media.fallback import Content, expand_as_text
@@ -73,10 +73,11 @@ class Expander:
     def check_items(self, items: Sequence[MediaItem]) -> None:
         """Hold the limits of the model and the job; raises RowError."""
         check_counts(items, self.supported)
+        check_given(items)
 
     def check_typed(self, messages: Json, items: Sequence[MediaItem]) -> None:
         """Refuse placeholders typed in text; raises RowError PLACEHOLDER_IN_TEXT."""
-        if not self.family.expands_first:
+        if not self.family.plain_text:
             targets = {modality: rule.target for modality, rule in self.family.rules.items()}
             check_typed(messages, items, targets)
 

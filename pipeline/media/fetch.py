@@ -42,20 +42,13 @@ class MediaReader:
         limit = MAX_BYTES[item.modality]
         if item.data is not None:
             return _bounded(item.data, limit)
-        if item.url is None:
-            raise RowError(
-                ErrorCode.MEDIA_UNSUPPORTED,
-                f"An {item.modality} is named by its uuid alone. Only a server that has it cached "
-                "can know it: give its data.",
-                parameter=item.modality.value,
-                stage=Stage.EXPAND,
-            )
-        if is_data_url(item.url):
-            return read_data_url(item.url, max_bytes=limit)
-        path = local_path(item.url)
+        url = item.url or ""
+        if is_data_url(url):
+            return read_data_url(url, max_bytes=limit)
+        path = local_path(url)
         if path is not None:
             return read_local(path, self.root, max_bytes=limit)
-        return self.http.fetch(item.url, max_bytes=limit, timeout=TIMEOUTS[item.modality])
+        return self.http.fetch(url, max_bytes=limit, timeout=TIMEOUTS[item.modality])
 
 
 def _bounded(data: bytes, limit: int) -> bytes:

@@ -149,7 +149,7 @@ def mistral_family(bundle: ModelBundle, codec: TextCodec) -> Family:
         target="[IMG]",
         target_ids=(rows.image_id,),
     )
-    return Family(name="Mistral", image=rule, expands_first=True)
+    return Family(name="Mistral", image=rule, plain_text=True)
 
 
 def _hf_rows(bundle: ModelBundle, codec: TextCodec) -> Rows:
