@@ -16,7 +16,7 @@ DIFFERENCES = {
     "media_lost": "a media item lost in the first cut is a clean row error (the server: 500)",
     "typed_placeholder": "a typed placeholder beside media of its modality is refused",
     "media_offsets": "rows with media have offsets too",
-    "no_content": "messages never quote the row's content (the server's end with it here and there)",
+    "no_content": "messages never quote the row's content (some of the server's do)",
     "own_500": "what the server answers with 500 or 501 for the user's input is a clean row error",
 }
 """The deliberate differences, by rule."""
