@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ class Job:
     """With what depends on the model filled in."""
     bundle: ModelBundle
     plan: Plan
+    planned_at: float
+    """When planning began (Unix time)."""
     clock: datetime
     """What templates are told the time is."""
     identity: JsonObject
@@ -70,6 +73,7 @@ def resolve_job(options: JobOptions) -> Job:
             "chat_template": _template_text(options.chat_template, bundle),
         }
     )
+    planned_at = time.time()
     plan = plan_input(options)
     clock = options.clock or _recorded_clock(folder) or datetime.now(UTC).astimezone()
     parts = identity(plan, bundle, options, clock)
@@ -77,6 +81,7 @@ def resolve_job(options: JobOptions) -> Job:
         options=options,
         bundle=bundle,
         plan=plan,
+        planned_at=planned_at,
         clock=clock,
         identity=parts,
         fingerprint=fingerprint(parts),

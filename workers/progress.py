@@ -39,7 +39,7 @@ class Pace:
 
 
 class Pacer:
-    """Measures from its making on, without what earlier starts had done.
+    """Measures from the first ready worker on, without what earlier starts had done.
 
     Args:
         lines_total: lines or rows of the input.
@@ -56,16 +56,13 @@ class Pacer:
     ) -> None:
         self._total, self._lines, self._tokens = lines_total, lines, tokens
         self._now = now
-        self._start = now()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds."""
-        return self._now() - self._start
+        self._start: float | None = None
 
     def pace(self, snapshot: Snapshot) -> Pace:
         """The pace up to now."""
-        seconds = max(self.elapsed, 1e-6)
+        if self._start is None and snapshot.workers:
+            self._start = self._now()
+        seconds = max(self._now() - (self._start or 0.0), 1e-6)
         totals = snapshot.totals
         rows = (totals.lines - self._lines) / seconds
         left = max(0, self._total - totals.lines)
@@ -106,6 +103,7 @@ class LineReporter:
         self._stream = stream
         self._now = now
         self._start = self._last = now()
+        self._lines = -1
 
     def say(self, line: str) -> None:
         """See `Reporter`."""
@@ -118,7 +116,10 @@ class LineReporter:
         interval = max(FIRST_INTERVAL_SECONDS, INTERVAL_GROWTH * (now - self._start))
         if now - self._last >= interval:
             self._last = now
-            self.say(progress_line(snapshot, pace))
+            stalled = snapshot.totals.lines == self._lines
+            self._lines = snapshot.totals.lines
+            held = f"; no progress: {', '.join(snapshot.held)}" if stalled else ""
+            self.say(progress_line(snapshot, pace) + held)
 
     def finish(self, snapshot: Snapshot, pace: Pace) -> None:
         """See `Reporter`."""

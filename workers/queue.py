@@ -278,7 +278,7 @@ class JobQueue:
                 silent=silent,
                 notes=notes,
                 held=tuple(
-                    f"{h.worker} shard {h.lease.shard.index} for {self._now() - h.since:.0f} s"
+                    f"worker {h.worker}: shard {h.lease.shard.index}, {self._now() - h.since:.0f} s"
                     for h in oldest
                 ),
             )

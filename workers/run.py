@@ -10,12 +10,8 @@ up, and the same command continues.
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from types import FrameType
 from typing import Protocol
 
 from promptmill.schemas.errors import JobError
@@ -24,12 +20,14 @@ from promptmill.schemas.run import RunRecord, RunState
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.duplicates import find_duplicates
 from promptmill.workers.fingerprint import differences
+from promptmill.workers.input_guard import check_inputs
 from promptmill.workers.job import Job, resolve_job
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.progress import Pacer, Reporter, progress_line
 from promptmill.workers.queue import Snapshot, Work
 from promptmill.workers.shard_job import ShardJob
+from promptmill.workers.signals import StopSignal
 from promptmill.workers.summary import summary
 from promptmill.workers.work import WorkerSetup
 
@@ -47,14 +45,6 @@ class Fleet(Protocol):
 
     def close(self) -> None:
         """End the workers."""
-
-
-class Interrupted(Exception):
-    """A signal asks for the end of the run."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +71,14 @@ def run(options: JobOptions, reporter: Reporter) -> Outcome:
         if len(ledger.committed) == record.shards:
             return outcome(job, record, ledger, "finished already: nothing to do")
     lock = DriverLock(job.folder, reporter.say)
-    job.folder.create()
-    lock.acquire()
-    try:
-        with _signals():
-            return _Run(job, lock, reporter).complete()
-    except Interrupted as stop:
-        name = signal.Signals(stop.number).name
-        line = f"stopped by {name}: what is committed stays, and the same command continues"
-        return Outcome(128 + stop.number, (line,))
-    finally:
-        reporter.close()
-        job.folder.clean()
-        lock.release()
+    with StopSignal() as stop:
+        try:
+            lock.acquire()
+            return _Run(job, lock, reporter, stop).complete()
+        finally:
+            reporter.close()
+            job.folder.clean()
+            lock.release()
 
 
 def known_record(job: Job) -> RunRecord | None:
@@ -128,8 +113,8 @@ def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome
 class _Run:
     """A run that has its folder."""
 
-    def __init__(self, job: Job, lock: DriverLock, reporter: Reporter) -> None:
-        self._job, self._lock, self._reporter = job, lock, reporter
+    def __init__(self, job: Job, lock: DriverLock, reporter: Reporter, stop: StopSignal) -> None:
+        self._job, self._lock, self._reporter, self._stop = job, lock, reporter, stop
 
     def complete(self) -> Outcome:
         """From what is committed to the end."""
@@ -142,6 +127,9 @@ class _Run:
         self._greet(resumed)
         if len(resumed.committed) < record.shards:
             self._work(resumed)
+        if (stop := self._stop.received) is not None:
+            line = f"stopped by {stop.name}: what is committed stays, the same command continues"
+            return Outcome(128 + stop, (line,))
         ledger = read_ledger(folder)
         record = self._finished(record, resumed, ledger)
         folder.write_record(record)
@@ -179,13 +167,14 @@ class _Run:
             )
 
     def _work(self, resumed: Ledger) -> None:
-        """Let a fleet commit every open shard."""
+        """Let a fleet commit every open shard, or those it can before a signal."""
         job = self._job
         pacer = Pacer(job.plan.rows, resumed.totals.lines, resumed.totals.tokens)
         fleet = self._fleet(Work(job.plan.shards, resumed.committed, resumed.totals))
         try:
             fleet.start()
-            while True:
+            self._stop.listen()
+            while self._stop.received is None:
                 snapshot = fleet.poll()
                 pace = pacer.pace(snapshot)
                 for note in snapshot.notes:
@@ -195,7 +184,8 @@ class _Run:
                 if snapshot.finished:
                     self._reporter.finish(snapshot, pace)
                     return
-                self._reporter.show(snapshot, pace)
+                if snapshot.workers:
+                    self._reporter.show(snapshot, pace)
                 self._lock.beat(progress_line(snapshot, pace), snapshot)
         finally:
             fleet.close()
@@ -219,6 +209,7 @@ class _Run:
                 f"{len(missing)} shards are committed but their files are gone (shard "
                 f"{missing[0]} first). The same command does them again."
             )
+        check_inputs(self._job.plan, self._job.planned_at)
         duplicates = self._duplicates(ledger)
         totals = ledger.run_totals(rows_resumed=resumed.totals.rows_in, duplicate_ids=duplicates)
         return replace(record, state=RunState.FINISHED, finished=_now(), totals=totals)
@@ -235,23 +226,6 @@ class _Run:
                 f"({', '.join(found.names)})"
             )
         return found.count
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into `Interrupted`; a second one ends the process."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for each, handler in old.items():
-            signal.signal(each, handler)
-        raise Interrupted(number)
-
-    old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def _now() -> str:

@@ -32,7 +32,9 @@ class Clock:
 def test_the_pace_leaves_out_what_was_done_before() -> None:
     clock = Clock()
     pacer = Pacer(1100, 100, 1000, clock)
-    clock.seconds = 10
+    clock.seconds = 5
+    pacer.pace(START)
+    clock.seconds = 15
     totals = Totals(lines=600, tokens=6000, rows_rejected=3, rows_truncated=4)
     snapshot = replace(START, totals=totals, shards_done=5)
     pace = pacer.pace(snapshot)
