@@ -119,7 +119,7 @@ class RejectLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """The original row, a JSON value; `null` where `raw` is set."""
     raw: RawRowInfo | None = None
     columnar: bool = False
-    """Whether the row was no JSON line: null means absent in it."""
+    """Whether the row was no JSON line: JSON text and bytes in its columns mean what they hold."""
 
 
 def is_reject_line(row: JsonObject) -> bool:

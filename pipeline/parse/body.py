@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from promptmill.pipeline.parse import fields, rules
 from promptmill.pipeline.parse.fields import Given, check_fields
@@ -17,9 +17,7 @@ from promptmill.pipeline.parse.reuse import PROMPT_TOKEN_IDS, forwarded_ids
 from promptmill.pipeline.parse.tools import rebuild_tools
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
-from promptmill.schemas.request import Budget, ChatPrompt, Endpoint, TextPrompt, TokensPrompt
-
-Prompt: TypeAlias = "ChatPrompt | TextPrompt | TokensPrompt"
+from promptmill.schemas.request import Budget, ChatPrompt, Endpoint, Prompt, TokensPrompt
 
 USED_UP: Final = frozenset(field.name for field in dataclasses.fields(ChatPrompt)) - {
     "reasoning_effort"
@@ -58,15 +56,7 @@ def parse_body(body: JsonObject, endpoint: Endpoint) -> ParsedBody:
     Raises:
         RowError: INVALID_REQUEST, UNSUPPORTED_REQUEST or EMPTY_PROMPT.
     """
-    match endpoint:
-        case Endpoint.CHAT:
-            return _chat(body)
-        case Endpoint.COMPLETION:
-            return _completion(body)
-        case Endpoint.EMBEDDING:
-            return _embedding(body)
-        case Endpoint.DOCUMENT:
-            raise ValueError("a document has no body")
+    return _PARSERS[endpoint](body)
 
 
 def _chat(body: JsonObject) -> ParsedBody:
@@ -119,6 +109,13 @@ def _embedding(body: JsonObject) -> ParsedBody:
     parsed = _parsed(Endpoint.EMBEDDING, prompts, given)
     special = bool(parsed.budget.add_special_tokens)
     return replace(parsed, budget=replace(parsed.budget, add_special_tokens=special))
+
+
+_PARSERS: Final = {
+    Endpoint.CHAT: _chat,
+    Endpoint.COMPLETION: _completion,
+    Endpoint.EMBEDDING: _embedding,
+}
 
 
 def _conversations(body: JsonObject) -> list[Json] | None:

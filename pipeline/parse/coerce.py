@@ -17,6 +17,11 @@ Check: TypeAlias = Callable[[Json], Json]
 INT64: Final = (-(2**63), 2**63 - 1)
 """The range of fields that the engine keeps in 64 bits."""
 
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What is trimmed around numbers: Unicode's White_Space, which is not quite Python's."""
+_GROUPED = re.compile(r"[^_\s]+(?:_[^_\s]+)+")
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.0+)?")
 _MAX_DIGITS = 4300
 _BOOLEAN_TEXT = {
@@ -43,7 +48,7 @@ def integer(value: Json) -> int:
     if isinstance(value, float) and value.is_integer() and INT64[0] < value < INT64[1]:
         return int(value)
     if isinstance(value, str) and len(value) <= _MAX_DIGITS:
-        text = value.strip()
+        text = value.strip(_SPACE)
         if _INTEGER_TEXT.fullmatch(text):
             return int(text.partition(".")[0])
     raise Mismatch("an integer")
@@ -51,9 +56,15 @@ def integer(value: Json) -> int:
 
 def number(value: Json) -> float:
     """A number, or a string that spells one (inf and nan included)."""
-    if isinstance(value, int | float) or (isinstance(value, str) and value.strip().isascii()):
+    spelled = value
+    if isinstance(value, str):
+        grouped = _GROUPED.fullmatch(value) is not None
+        spelled = value.replace("_", "") if grouped else value.strip(_SPACE)
+        if "_" in spelled or not spelled.isascii():
+            raise Mismatch("a number")
+    if isinstance(spelled, int | float | str):
         try:
-            return float(value)
+            return float(spelled)
         except (ValueError, OverflowError):
             pass
     raise Mismatch("a number")

@@ -1,14 +1,16 @@
 """A row of a columnar file as the JSON object that it stands for.
 
-Columnar files cannot leave a key out, so null means absent; what has no fixed type is often
-stored as JSON text; and they hold values that JSON has no form for.
+What has no fixed type is often stored there as JSON text, and media as bytes. (Reading has made
+null an absent key and dates text.)
 """
 
 from __future__ import annotations
 
-from typing import Final
+import base64
+from collections.abc import Mapping
+from typing import Final, cast
 
-from promptmill.pipeline.parse.decode import check_tree, decode_text
+from promptmill.pipeline.parse.decode import check_tree, decode_text, nesting_too_deep
 from promptmill.schemas.errors import RowError
 from promptmill.schemas.json_types import Json, JsonObject
 
@@ -37,43 +39,51 @@ JSON_COLUMNS: Final = frozenset(
 )
 """Fields that are never a string, so that a string there is JSON text."""
 
+_MEDIA_COLUMNS: Final = frozenset({"messages", "body"})
+"""Where bytes are media: they become data URLs, the form that JSON has for them."""
 
-def row_object(row: JsonObject) -> JsonObject:
-    """The row without nulls (`content` may be null), JSON text decoded.
 
-    Values that JSON has no form for (bytes, dates, decimals) are left out. The row itself is not
-    changed.
+def row_object(row: JsonObject, text_column: str | None = None) -> JsonObject:
+    """The row with JSON text decoded, media as data URLs and other bytes left out.
+
+    The row itself is not changed.
+
+    Args:
+        row: as read.
+        text_column: the column of plain text, which is no JSON text whatever its name.
 
     Raises:
         RowError: `invalid_json` naming the column; `nesting_too_deep`, `lone_surrogate`.
     """
     check_tree(row)
-    cleaned = _object(row)
-    for name in JSON_COLUMNS & cleaned.keys():
-        value = cleaned[name]
-        if isinstance(value, str):
+    cells: Mapping[str, object] = row
+    found: JsonObject = {}
+    for name, cell in cells.items():
+        if isinstance(cell, str) and name in JSON_COLUMNS and name != text_column:
+            found[name] = _decoded(name, cell)
+        elif not isinstance(cell, bytes):
             try:
-                cleaned[name] = decode_text(value)
-            except RowError as error:
-                raise RowError(error.code, f"Column {name}: {error.message}") from error
-    return cleaned
+                found[name] = _without_bytes(cell, media=name in _MEDIA_COLUMNS)
+            except RecursionError as error:  # a level takes more than one call here
+                raise nesting_too_deep() from error
+    return found
 
 
-def _object(value: JsonObject) -> JsonObject:
-    return {
-        key: _cleaned(item)
-        for key, item in value.items()
-        if (item is not None or key == "content") and _is_json(item)
-    }
+def _decoded(name: str, text: str) -> Json:
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return decode_text(text)
+    except RowError as error:
+        raise RowError(error.code, f"Column {name}: {error.message}", parameter=name) from error
 
 
-def _cleaned(value: Json) -> Json:
+def _without_bytes(value: object, *, media: bool) -> Json:
+    """The value with bytes as data URLs where they are media, else as null."""
     if isinstance(value, dict):
-        return _object(value)
+        return {key: _without_bytes(item, media=media) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cleaned(item) for item in value if _is_json(item)]
-    return value
-
-
-def _is_json(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | list | dict)
+        return [_without_bytes(item, media=media) for item in value]
+    if isinstance(value, bytes):
+        return f"data:;base64,{base64.b64encode(value).decode()}" if media else None
+    return cast(Json, value)

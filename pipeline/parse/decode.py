@@ -52,7 +52,7 @@ def decode_text(text: str) -> Json:
     except json.JSONDecodeError as error:
         raise _invalid(f"{error.msg} at character {error.pos}") from error
     except RecursionError as error:
-        raise _too_deep() from error
+        raise nesting_too_deep() from error
     except ValueError as error:  # an integer with more digits than Python converts
         raise _invalid("a number has too many digits") from error
     check_tree(value)
@@ -71,7 +71,7 @@ def check_tree(value: Json) -> None:
     while level := [node for node in level if isinstance(node, dict | list)]:
         depth += 1
         if depth > MAX_NESTING:
-            raise _too_deep()
+            raise nesting_too_deep()
         children: list[Json] = []
         for node in level:
             if isinstance(node, dict):
@@ -126,10 +126,11 @@ def _utf8(line: bytes) -> str:
 
 
 def _invalid(reason: str) -> RowError:
-    return RowError(ErrorCode.INVALID_JSON, f"The line is not JSON: {reason}.")
+    return RowError(ErrorCode.INVALID_JSON, f"This is not JSON: {reason}.")
 
 
-def _too_deep() -> RowError:
+def nesting_too_deep() -> RowError:
+    """The refusal of a row that is nested too deep to be handled."""
     return RowError(
         ErrorCode.NESTING_TOO_DEEP,
         f"Objects and arrays are nested more than {MAX_NESTING} levels deep.",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from promptmill.pipeline.model.deepseek_tokens import is_deepseek
+from promptmill.pipeline.parse.api_bodies import api_of, parse_api_body
 from promptmill.pipeline.parse.body import ParsedBody, parse_body
 from promptmill.pipeline.parse.columns import row_object
 from promptmill.pipeline.parse.decode import decode_line
@@ -39,15 +41,16 @@ def parse_row(row: RawRow, options: JobOptions) -> list[Request | Reject]:
     custom_id = f"{row.source}:{row.row_index}"
     only = None
     if row.error is not None:
+        row.error.stage = row.error.stage or Stage.READ
         return [Reject(row, row.error, custom_id)]
     try:
-        value = _object(row.data)
+        value = _object(row.data, options)
         if value is None:
             return []
         if reject_format.is_reject_line(value):
             line = value
             custom_id = _scalar_id(line.get(reject_format.CUSTOM_ID)) or custom_id
-            value = _original(line)
+            value = _original(line, options)
             custom_id, only = _again(line, custom_id, _own_id(value, options))
         else:
             custom_id = _own_id(value, options) or custom_id
@@ -74,19 +77,19 @@ def _request(parsed: ParsedBody, custom_id: str, index: int, row: RawRow) -> Req
     )
 
 
-def _object(data: OriginalRow) -> JsonObject | None:
+def _object(data: OriginalRow, options: JobOptions) -> JsonObject | None:
     """The row as an object; None for a blank line."""
     if isinstance(data, dict):
-        return row_object(data)
+        return row_object(data, options.text_column)
     if data is None or not data.strip():
         return None
     value = decode_line(data)
     if isinstance(value, dict):
         return value
-    raise RowError(ErrorCode.INVALID_REQUEST, "The row is JSON, but not an object.")
+    raise RowError(ErrorCode.INVALID_REQUEST, "The row is no JSON object; give one object a line.")
 
 
-def _original(line: JsonObject) -> JsonObject:
+def _original(line: JsonObject, options: JobOptions) -> JsonObject:
     """The row inside a reject line, through rejects of rejects."""
     value = line
     while reject_format.is_reject_line(value):
@@ -94,7 +97,7 @@ def _original(line: JsonObject) -> JsonObject:
             data = reject_format.original_row(value)
         except (ValueError, RecursionError):
             data = None
-        found = _object(data) if isinstance(data, bytes | dict) else None
+        found = _object(data, options) if isinstance(data, bytes | dict) else None
         if found is None:
             raise RowError(
                 ErrorCode.INVALID_REQUEST,
@@ -135,6 +138,7 @@ def _scalar_id(value: Json) -> str | None:
 
 
 def _parsed(value: JsonObject, options: JobOptions) -> ParsedBody:
+    """The document or the body in a row."""
     if options.text_column is not None:
         if options.text_column in value:
             return _document(value, options.text_column, options.id_column)
@@ -145,6 +149,10 @@ def _parsed(value: JsonObject, options: JobOptions) -> ParsedBody:
                 parameter=options.text_column,
             )
     body, url = _opened(value, options.id_column)
+    if is_deepseek(options.tokenizer_mode):
+        api = api_of(body, url, options.task)
+        if api is not None:
+            return parse_api_body(body, api)
     return parse_body(body, endpoint_of(body, url, options.task))
 
 

@@ -22,7 +22,8 @@ _OTHER_APIS: Final = {
     "/messages": "the Anthropic Messages API",
     "/responses": "the OpenAI Responses API",
 }
-_RESPONSES_KEYS: Final = frozenset({"instructions", "previous_response_id", "max_output_tokens"})
+RESPONSES_KEYS: Final = frozenset({"instructions", "previous_response_id", "max_output_tokens"})
+"""Fields that only the Responses API has."""
 
 
 def endpoint_of(body: JsonObject, url: str | None, task: Task) -> Endpoint:
@@ -40,14 +41,14 @@ def endpoint_of(body: JsonObject, url: str | None, task: Task) -> Endpoint:
     if url is not None:
         return _by_url(url)
     if body.get("messages") is not None:
-        if _is_anthropic(body):
+        if is_anthropic(body):
             raise _other_api("the Anthropic Messages API")
         return Endpoint.EMBEDDING if task is Task.POOLING else Endpoint.CHAT
     if "prompt" in body or "prompt_embeds" in body:
         return Endpoint.COMPLETION
     if task is Task.POOLING and "input" in body:
         return Endpoint.EMBEDDING
-    if "input" in body or not _RESPONSES_KEYS.isdisjoint(body):
+    if "input" in body or not RESPONSES_KEYS.isdisjoint(body):
         raise _other_api("the OpenAI Responses API", "for embeddings, run with --task pooling")
     if "messages" in body:
         return Endpoint.CHAT
@@ -74,7 +75,7 @@ def _by_url(url: str) -> Endpoint:
     )
 
 
-def _is_anthropic(body: JsonObject) -> bool:
+def is_anthropic(body: JsonObject) -> bool:
     """Whether keys that only the Anthropic API has stand in the body."""
     if "max_tokens" not in body:  # that API requires it
         return False

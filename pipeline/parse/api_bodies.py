@@ -1,0 +1,91 @@
+"""Conversations that go to the renderer as they came, because a library converts them.
+
+In the DeepSeek modes bodies of Chat Completions, of Anthropic's Messages and of the Responses API
+are taken, and only the fields that are no matter of the conversion are looked at here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from promptmill.pipeline.parse import fields
+from promptmill.pipeline.parse.body import USED_UP, ParsedBody
+from promptmill.pipeline.parse.fields import check_fields
+from promptmill.pipeline.parse.rules import check_generation_prompt
+from promptmill.pipeline.parse.shapes import RESPONSES_KEYS, is_anthropic
+from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.options import Task
+from promptmill.schemas.request import Api, ApiPrompt, Budget, Endpoint
+
+_BY_PATH: Final = {
+    "/chat/completions": Api.CHAT_COMPLETIONS,
+    "/messages": Api.MESSAGES,
+    "/responses": Api.RESPONSES,
+}
+_BLOCKS: Final = frozenset(
+    {"document", "image", "redacted_thinking", "thinking", "tool_result", "tool_use"}
+)
+"""Types of content that only Anthropic's API has."""
+
+_BUDGET: Final = ("truncate_prompt_tokens", "truncation_side", "add_special_tokens")
+"""What of a budget is ours: the library reads the output's own limit."""
+
+_IN_PROMPT: Final = USED_UP | fields.PROMPTS | {"instructions", "system"}
+
+_UNREAD: Final = {
+    "max_completion_tokens": "max_completion_tokens is ignored: DeepSeek's API reads max_tokens",
+    "previous_response_id": (
+        "previous_response_id is ignored: the turns before are not in the prompt"
+    ),
+    "chat_template": "chat_template is ignored: DeepSeek's prompts are written without one",
+}
+"""Fields that change nothing, and the warning of a row that gives them."""
+
+
+def api_of(body: JsonObject, url: str | None, task: Task) -> Api | None:
+    """Which API a conversation is of; None for what is no conversation (or no request).
+
+    Args:
+        body: the request body.
+        url: path or address it would go to; None where the row does not say.
+        task: in pooling, `input` holds texts.
+    """
+    if url is not None:
+        path = url.partition("?")[0]
+        return next((api for end, api in _BY_PATH.items() if path.endswith(end)), None)
+    if body.get("messages") is not None:
+        blocks = _has_blocks(body["messages"])
+        return Api.MESSAGES if blocks or is_anthropic(body) else Api.CHAT_COMPLETIONS
+    if "prompt" in body or "prompt_embeds" in body:
+        return None
+    if task is not Task.POOLING and ("input" in body or not RESPONSES_KEYS.isdisjoint(body)):
+        return Api.RESPONSES
+    return Api.CHAT_COMPLETIONS if "messages" in body else None
+
+
+def parse_api_body(body: JsonObject, api: Api) -> ParsedBody:
+    """The body unchanged, with its prompt budget and what is passed on.
+
+    Raises:
+        RowError: INVALID_REQUEST for a budget field that is wrong.
+    """
+    check_generation_prompt(body)
+    budget = check_fields(body, {name: fields.CHAT[name] for name in _BUDGET}).known
+    given = {name: value for name, value in body.items() if value is not None}
+    return ParsedBody(
+        endpoint=Endpoint.CHAT,
+        prompts=[ApiPrompt(api, body)],
+        budget=Budget(**budget),  # type: ignore[arg-type]  # the checks made them what they are
+        passthrough={name: value for name, value in given.items() if name not in _IN_PROMPT},
+        warnings=tuple(warning for name, warning in _UNREAD.items() if name in given),
+    )
+
+
+def _has_blocks(messages: Json) -> bool:
+    """Whether a message holds a content block of Anthropic's."""
+    for message in messages if isinstance(messages, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict) and part.get("type") in _BLOCKS:
+                return True
+    return False
