@@ -53,6 +53,7 @@ class Encoder:
         clock: datetime,
         tokenizer: TextTokenizer | None = None,
     ) -> None:
+        options = options.model_copy(update={"tokenizer_mode": bundle.tokenizer_mode})
         self.bundle = bundle
         self.options = options
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)

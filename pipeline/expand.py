@@ -11,7 +11,7 @@ from promptmill.pipeline.media.base import MediaKwargs
 from promptmill.pipeline.steps import TokenizedJob
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.options import JobOptions
-from promptmill.schemas.request import ChatPrompt, TextPrompt, TokensPrompt
+from promptmill.schemas.request import ChatPrompt, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class MediaStep:
         )
         return replace(item, tokens=cut(whole, part), spans=spans)
 
-    def _kwargs(self, prompt: ChatPrompt | TextPrompt | TokensPrompt) -> MediaKwargs:
+    def _kwargs(self, prompt: Prompt) -> MediaKwargs:
         if isinstance(prompt, ChatPrompt):
             return row_kwargs(self.options, prompt.mm_processor_kwargs, prompt.media_io_kwargs)
         return row_kwargs(self.options, None, None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from promptmill.pipeline.answer import resolve_answer
 from promptmill.pipeline.limits import check_engine_limits, resolve_max_tokens
 from promptmill.pipeline.model.generation import generation_defaults
 from promptmill.pipeline.steps import TokenizedJob
 from promptmill.pipeline.tokenize import TextTokenizer, Tokens
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import JobOptions, Task
-from promptmill.schemas.request import DOUBLE_BOS, Request, TokenRow
+from promptmill.schemas.request import DOUBLE_BOS, Answer, Request, TokenRow
 
 
 class Settler:
@@ -37,14 +38,7 @@ class Settler:
             RowError: what the server or its engine would refuse now.
         """
         row = self.token_row(item)
-        budget = resolve_max_tokens(
-            item.job.request,
-            self._options,
-            max_model_len=self._max_model_len,
-            truncated_to=item.job.params.truncate_prompt_tokens,
-            num_tokens=len(row.ids),
-            generation_defaults=self._defaults,
-        )
+        budget = self._budget(item, len(row.ids))
         check_engine_limits(
             len(row.ids),
             int(row.ids.max(initial=0)),
@@ -55,6 +49,24 @@ class Settler:
         )
         return replace(row, max_tokens=budget)
 
+    def _budget(self, item: TokenizedJob, num_tokens: int) -> int | None:
+        answer = item.rendered.answer
+        if answer is not None and self._options.task is Task.GENERATE:
+            return resolve_answer(
+                answer,
+                num_tokens=num_tokens,
+                max_model_len=self._max_model_len,
+                asked=self._options.max_tokens,
+            )
+        return resolve_max_tokens(
+            item.job.request,
+            self._options,
+            max_model_len=self._max_model_len,
+            truncated_to=item.job.params.truncate_prompt_tokens,
+            num_tokens=num_tokens,
+            generation_defaults=self._defaults,
+        )
+
     def token_row(self, item: TokenizedJob) -> TokenRow:
         """The row before its output budget is settled."""
         request, tokens = item.job.request, item.tokens
@@ -62,7 +74,7 @@ class Settler:
         if text is None and item.job.params.needs_detokenization:
             text = self._tokenizer.decode(tokens.ids.tolist())
         return TokenRow(
-            request=self._with_defaults(request),
+            request=self._settled(request, item.rendered.answer),
             text=text,
             ids=tokens.ids,
             offsets=tokens.offsets if self._options.with_offsets else None,
@@ -74,11 +86,12 @@ class Settler:
             warnings=(*request.warnings, *item.rendered.warnings, *self._bos_warnings(tokens)),
         )
 
-    def _with_defaults(self, request: Request) -> Request:
-        """The model's generation defaults under what the row asks for."""
-        if not self._defaults:
+    def _settled(self, request: Request, answer: Answer | None) -> Request:
+        """The model's generation defaults under what the row asks for, a library's word over it."""
+        over = answer.fields if answer is not None else {}
+        if not self._defaults and not over:
             return request
-        return replace(request, passthrough={**self._defaults, **request.passthrough})
+        return replace(request, passthrough={**self._defaults, **request.passthrough, **over})
 
     def _bos_warnings(self, tokens: Tokens) -> tuple[str, ...]:
         bos = self._bundle.facts.bos_token_id

@@ -24,6 +24,8 @@ class MediaItem:
     data: bytes | None = None
     """Raw bytes, from a binary column."""
     uuid: str | None = None
+    detail: str | None = None
+    """How closely an image is to be looked at, where the model's rule asks: low, high, ..."""
 
 
 @dataclass(frozen=True, slots=True)

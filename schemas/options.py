@@ -110,6 +110,8 @@ class JobOptions(BaseModel):
     """Hub revision: branch, tag or commit."""
     tokenizer_mode: str = "auto"
     """auto, hf, mistral, deepseek_v4, ... or a registered name."""
+    served_model_name: tuple[str, ...] = ()
+    """Names by which rows may call the model; only the DeepSeek modes refuse rows for others."""
     task: Task = Task.GENERATE
     """What the rows are for."""
 

@@ -91,6 +91,26 @@ class TokensPrompt:
     token_ids: list[int]
 
 
+class Api(StrEnum):
+    """An API whose bodies a renderer may convert by itself."""
+
+    CHAT_COMPLETIONS = "chat_completions"
+    MESSAGES = "messages"
+    """Anthropic's."""
+    RESPONSES = "responses"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPrompt:
+    """A conversation as it came, for renderers that convert bodies by a library of their own."""
+
+    api: Api
+    body: JsonObject
+
+
+Prompt: TypeAlias = ChatPrompt | ApiPrompt | TextPrompt | TokensPrompt
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The budget fields of a row as it gave them; None where it gave none."""
@@ -120,11 +140,22 @@ class Request:
     custom_id: str
     place: Place
     endpoint: Endpoint
-    prompt: ChatPrompt | TextPrompt | TokensPrompt
+    prompt: Prompt
     budget: Budget = field(default_factory=Budget)
     passthrough: JsonObject = field(default_factory=dict)
     """What rendering does not consume (sampling and so on): becomes the `request` column."""
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the conversion of a request settles about its answer, where a library has the say."""
+
+    max_tokens: int | None
+    """Asked for by the row; None: it leaves that to the default."""
+    default_max_tokens: int
+    fields: JsonObject = field(default_factory=dict)
+    """Sampling with its final values and how the answer is read: they replace the row's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +177,8 @@ class Rendered:
     """Characters that assistant turns wrote, where a mask is wanted."""
     media: tuple[MediaItem, ...] = ()
     """In the order of their placeholders."""
+    answer: Answer | None = None
+    """None: the server's own rules settle the answer."""
     warnings: tuple[str, ...] = ()
 
 

@@ -30,6 +30,17 @@ _BLOCKS: Final = frozenset(
 _BUDGET: Final = ("truncate_prompt_tokens", "truncation_side", "add_special_tokens")
 """What of a budget is ours: the library reads the output's own limit."""
 
+_CHECKED: Final = {
+    name: fields.CHAT[name]
+    for name in (
+        *_BUDGET,
+        "add_generation_prompt",
+        "continue_final_message",
+        "chat_template_kwargs",
+    )
+}
+"""The server's fields that the library does not know and that count here all the same."""
+
 _IN_PROMPT: Final = USED_UP | fields.PROMPTS | {"instructions", "system"}
 
 _UNREAD: Final = {
@@ -64,18 +75,19 @@ def api_of(body: JsonObject, url: str | None, task: Task) -> Api | None:
 
 
 def parse_api_body(body: JsonObject, api: Api) -> ParsedBody:
-    """The body unchanged, with its prompt budget and what is passed on.
+    """The body for the library, its prompt budget and what is passed on.
 
     Raises:
         RowError: INVALID_REQUEST for a budget field that is wrong.
     """
     check_generation_prompt(body)
-    budget = check_fields(body, {name: fields.CHAT[name] for name in _BUDGET}).known
+    known = check_fields(body, _CHECKED).known
     given = {name: value for name, value in body.items() if value is not None}
     return ParsedBody(
         endpoint=Endpoint.CHAT,
-        prompts=[ApiPrompt(api, body)],
-        budget=Budget(**budget),  # type: ignore[arg-type]  # the checks made them what they are
+        prompts=[ApiPrompt(api, {**body, **known})],
+        # The checks made the values what the fields are.
+        budget=Budget(**{name: known[name] for name in _BUDGET if name in known}),  # type: ignore[arg-type]
         passthrough={name: value for name, value in given.items() if name not in _IN_PROMPT},
         warnings=tuple(warning for name, warning in _UNREAD.items() if name in given),
     )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.media import MediaItem, Modality
-from promptmill.schemas.request import Rendered, Request
+from promptmill.schemas.request import ApiPrompt, Rendered, Request
 
 
 class Renderer(Protocol):
@@ -26,6 +26,11 @@ class Renderer(Protocol):
         Raises:
             RowError: the row cannot be rendered.
         """
+
+
+def unconverted(prompt: ApiPrompt) -> TypeError:
+    """The error of a renderer that is given what only a library's renderer takes."""
+    return TypeError(f"a body of the API {prompt.api} is for a renderer that converts it")
 
 
 class MediaRules(Protocol):

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from promptmill.pipeline.render.base import MediaRules
+from promptmill.pipeline.render.base import MediaRules, unconverted
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import (
+    ApiPrompt,
     CharSpan,
     ChatPrompt,
     Endpoint,
@@ -88,6 +89,8 @@ class HarmonyRenderer:
                 return Rendered(text=text)
             case ChatPrompt() as prompt:
                 return self._chat(prompt)
+            case ApiPrompt() as prompt:
+                raise unconverted(prompt)
 
     def _chat(self, prompt: ChatPrompt) -> Rendered:
         if prompt.tools is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from promptmill.pipeline.render.base import MediaRules
+from promptmill.pipeline.render.base import MediaRules, unconverted
 from promptmill.pipeline.render.chat import Chat
 from promptmill.pipeline.render.controls import ControlSpellings
 from promptmill.pipeline.render.conversation import Conversation, ConversationBuilder
@@ -21,6 +21,7 @@ from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import ContentFormat, JobOptions
 from promptmill.schemas.request import (
+    ApiPrompt,
     CharSpan,
     ChatPrompt,
     Endpoint,
@@ -80,7 +81,10 @@ class HfRenderer:
                 spans = ((0, len(text)),) if self._options.mask_wanted else None
                 return Rendered(text=text, assistant_spans=spans)
             case ChatPrompt() as prompt:
+                self._resolver.check_trust(prompt)  # for callers that do not ask `admit` first
                 return self._render_chat(request, prompt)
+            case ApiPrompt() as prompt:
+                raise unconverted(prompt)
 
     def conversation(self, prompt: ChatPrompt, merged: JsonObject) -> Conversation:
         """The messages as the template sees them, developers still among them.

@@ -10,6 +10,7 @@ from promptmill.pipeline.render.base import MediaRules, Renderer
 from promptmill.pipeline.render.harmony import HarmonyRenderer
 from promptmill.pipeline.render.hf import HfRenderer
 from promptmill.pipeline.render.mistral import MistralRenderer
+from promptmill.pipeline.render.official import OfficialRenderer
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import JobOptions
@@ -18,7 +19,12 @@ RendererFactory: TypeAlias = Callable[
     [ModelBundle, JobOptions, datetime, MediaRules | None], Renderer
 ]
 
-_RENDERERS: Final[dict[str, RendererFactory]] = {"hf": HfRenderer, "mistral": MistralRenderer}
+_RENDERERS: Final[dict[str, RendererFactory]] = {
+    "hf": HfRenderer,
+    "mistral": MistralRenderer,
+    "deepseek_v4": OfficialRenderer,
+    "deepseek_v41": OfficialRenderer,
+}
 """By tokenizer mode."""
 
 _HARMONY: Final = "gpt_oss"

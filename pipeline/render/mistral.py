@@ -11,13 +11,14 @@ import json
 from datetime import datetime
 
 from promptmill.pipeline.engines.mistral import load_mistral
-from promptmill.pipeline.render.base import MediaRules
+from promptmill.pipeline.render.base import MediaRules, unconverted
 from promptmill.pipeline.render.conversation import ConversationBuilder
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import ContentFormat, JobOptions, Task
 from promptmill.schemas.request import (
+    ApiPrompt,
     ChatPrompt,
     Endpoint,
     Rendered,
@@ -78,6 +79,8 @@ class MistralRenderer:
         if isinstance(prompt, TokensPrompt):
             verbatim = request.endpoint is Endpoint.CHAT
             return Rendered(token_ids=prompt.token_ids, verbatim=verbatim)
+        if isinstance(prompt, ApiPrompt):
+            raise unconverted(prompt)
         media = self._conversations.build(prompt.messages).media  # the server parses for these only
         generates = prompt.add_generation_prompt
         if generates is None:

@@ -16,6 +16,7 @@ HOMES = {
     "jinja2": ("pipeline/render/",),
     "transformers": ("pipeline/model/",),
     "mistral_common": ("pipeline/model/", "pipeline/engines/"),
+    "deepseek_recipe": ("pipeline/render/deepseek.py", "pipeline/decode/"),
     "tokenizers": ("pipeline/model/", "pipeline/engines/"),
     "fastokens": ("pipeline/engines/natives.py",),
     "gigatoken": ("pipeline/engines/natives.py",),
