@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
@@ -61,8 +62,11 @@ class HttpFetcher:
         self._networks = networks
         self._resolver = resolver
         self._sleep = sleep
-        self._tls = ssl.create_default_context()
         self._slots: dict[str, threading.BoundedSemaphore] = {}
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
 
     def fetch(self, url: str, *, max_bytes: int, timeout: float) -> bytes:
         """The body of `url`. Answers 429 and 5xx are asked again, with growing pauses.

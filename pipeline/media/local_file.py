@@ -33,25 +33,30 @@ def read_local(path: str, root: str | None, *, max_bytes: int) -> bytes:
     try:
         resolved = (base / path).resolve()
         if not resolved.is_relative_to(base):
-            raise _not_allowed(
-                "The media file is not under --allowed-media-root once links are followed"
-            )
-        # The path has no links left: should one appear until we open it, opening fails.
+            raise _not_allowed("The media file is not under --allowed-media-root, links followed")
+        # Should a link take the file's place until it is opened, opening fails.
         handle = os.open(resolved, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError, RuntimeError) as error:
         raise _failed(f"The media file cannot be opened ({type(error).__name__})") from None
-    with os.fdopen(handle, "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            raise _not_allowed("The media path is not a regular file")
-        if facts.st_size > max_bytes:
-            raise RowError(
-                ErrorCode.MEDIA_LIMIT,
-                f"A media file of {facts.st_size} bytes is over the limit of {max_bytes} bytes. "
-                "Use a smaller file.",
-                stage=Stage.EXPAND,
-            )
-        return file.read(max_bytes + 1)
+    try:
+        _check(os.fstat(handle), max_bytes)
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(max_bytes + 1)
+    finally:
+        os.close(handle)
+
+
+def _check(facts: os.stat_result, max_bytes: int) -> None:
+    """Refuse what is no file, and what is too large."""
+    if not stat.S_ISREG(facts.st_mode):
+        raise _not_allowed("The media path is not a regular file")
+    if facts.st_size > max_bytes:
+        raise RowError(
+            ErrorCode.MEDIA_LIMIT,
+            f"A media file of {facts.st_size} bytes is over the limit of {max_bytes} bytes. "
+            "Use a smaller file.",
+            stage=Stage.EXPAND,
+        )
 
 
 def _not_allowed(message: str) -> RowError:

@@ -29,6 +29,9 @@ _SWAPPING = frozenset({5, 6, 7, 8})
 _ICONS = frozenset({"ICO", "ICNS", "CUR"})
 """Containers whose directory may give another size than the image in them has."""
 
+_ENDED = frozenset({"JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "JPEG2000"})
+"""Formats whose end `cut_short` has looked for."""
+
 _LATE_ORIENTATION = (b"Raw profile type exif\0", b"XML:com.adobe.xmp\0")
 """PNG text chunks that may hold an orientation."""
 
@@ -96,6 +99,8 @@ def _orientation_is_late(data: bytes) -> bool:
 
 def _check_extent(image: Image.Image, length: int) -> None:
     """Refuse pixels that reach beyond the file, where the header tells how far they reach."""
+    if image.format in _ENDED:
+        return
     ends = [tile.offset + _raw_bytes(tile) for tile in getattr(image, "tile", [])]
     tags = getattr(image, "tag_v2", {})
     for offsets, counts in ((273, 279), (324, 325)):  # TIFF strips and tiles
@@ -107,9 +112,10 @@ def _check_extent(image: Image.Image, length: int) -> None:
 
 def _raw_bytes(tile: ImageFile._Tile) -> int:
     """Bytes of an uncompressed tile; 0 where its layout does not tell."""
-    if tile.codec_name != "raw" or tile.extents is None or not isinstance(tile.args, tuple):
+    if tile.codec_name != "raw" or tile.extents is None:
         return 0
-    mode, stride = (*tile.args, 0, 0)[:2]
+    args = tile.args if isinstance(tile.args, tuple) else (tile.args,)
+    mode, stride = (*args, 0)[:2]
     left, top, right, bottom = tile.extents
     if isinstance(stride, int) and stride > 0:
         return stride * (bottom - top)
