@@ -40,7 +40,11 @@ _ACCEPTED: Final = {
     "tool_call_id": "a string",
     "name": "a string",
     "role": "a string",
+    "reasoning": "a string or null",
+    "tools": "a list of function tools or null",
+    "task": "a string or null",
 }
+"""What a field of a message accepts."""
 
 
 def rebuild_messages(value: Json, *, normalise: bool = True) -> list[JsonObject]:
@@ -140,17 +144,12 @@ def _check_parts(content: Iterable[Json], role: str, where: str) -> None:
     parts = PARTS[role]
     for j, part in enumerate(content):
         if not any(schema.fit(part) is not None for schema in parts):
-            names = ", ".join(sorted(schema_type(schema) for schema in parts))
+            names = ", ".join(next(iter(schema.fields)) for schema in parts)
             raise _refused(
                 f"{where}.content[{j}] is no complete content part of role {role}: an object "
                 f"with type ({names}) and the field that type names, e.g. "
                 '{"type": "text", "text": "..."}.'
             )
-
-
-def schema_type(part: Schema) -> str:
-    """The type that a typed part has: the name of its first field."""
-    return next(iter(part.fields))
 
 
 def _reordered(
@@ -214,9 +213,8 @@ def _with_ordered(value: JsonObject, outer: Schema, name: str, inner: Schema) ->
 def _explained(message: JsonObject, schema: Schema, where: str) -> RowError:
     """Which field of a message that fits no schema is at fault."""
     name = schema.misfit(message) or ANY_ROLE.misfit(message) or "content"
-    accepted = _ACCEPTED.get(name, "of another type")
     missing = "" if name in message else " is missing; it"
-    return _refused(f"{where}.{name}{missing} must be {accepted}.")
+    return _refused(f"{where}.{name}{missing} must be {_ACCEPTED[name]}.")
 
 
 def _refused(text: str) -> RowError:
