@@ -28,6 +28,7 @@ OPTIONS = [
     for given in (
         {},
         {"task": Task.POOLING},
+        {"tokenizer_mode": "deepseek_v4"},
         {"task": Task.TRAIN, "text_column": "text", "id_column": "key"},
         {"text_column": "prompt", "id_column": "id"},
     )
