@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_RIFF_UNKNOWN = 0xFFFFFFFF
+"""The length in a RIFF that was written to a pipe."""
 _JPEG_STANDALONE = frozenset([0x01, *range(0xD0, 0xD9)])
 
 
@@ -24,7 +26,8 @@ def cut_short(data: bytes) -> str | None:
         return None if _gif_ends(data) else "no GIF trailer"
     if data[:4] == b"RIFF" and len(data) >= 8:
         (length,) = struct.unpack_from("<I", data, 4)
-        return None if length + 8 <= len(data) else "shorter than its RIFF length"
+        known = length != _RIFF_UNKNOWN
+        return "shorter than its RIFF length" if known and length + 8 > len(data) else None
     if data[4:8] in (b"ftyp", b"jP  "):
         return None if _boxes_fit(data) else "shorter than its boxes"
     return None

@@ -109,6 +109,12 @@ def make_bundle(
 
 
 @pytest.fixture(scope="session")
+def bundle_of() -> Callable[..., ModelBundle]:
+    """`make_bundle`, for test modules."""
+    return make_bundle
+
+
+@pytest.fixture(scope="session")
 def load_family(models: Path, codec: TokenizerCodec) -> Callable[..., Family]:
     """The family of a model folder, its config.json overlaid with keyword arguments."""
 

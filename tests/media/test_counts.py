@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from promptmill.pipeline.media.base import Family, ImageInfo, MediaKwargs, Site
+from promptmill.pipeline.media.base import (
+    AudioInfo,
+    Family,
+    ImageInfo,
+    MediaKwargs,
+    Site,
+    TextCodec,
+    find_builder,
+)
+from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError
 
 ALIGNED = 3
@@ -17,6 +26,8 @@ NEVER = {("deepseek_ocr", "no cropping")}
 """Counted by a function of the server's that its own requests never reach."""
 FOLDERLESS = {"kimi_vl", "phi4mm"}
 """Families whose processor is remote code: there is no folder to read."""
+AUDIO = "audio samples@16000"
+"""A table of sounds: W is their samples."""
 
 Rows = list[dict[str, str]]
 
@@ -65,12 +76,34 @@ def test_every_size(
     assert not wrong
 
 
+@pytest.mark.parametrize("name", sorted(FOLDERLESS))
+def test_every_size_of_remote_processors(
+    counts: dict[tuple[str, str], Rows],
+    codec: TextCodec,
+    bundle_of: Callable[..., ModelBundle],
+    name: str,
+) -> None:
+    wrong = []
+    for (family_name, config), rows in counts.items():
+        if family_name == name:
+            settings = kwargs_of(config).processor
+            builder = find_builder({"model_type": name})
+            assert builder is not None
+            bundle = bundle_of({"model_type": name}, {"preprocessor_config.json": settings})
+            family = builder(bundle, codec)
+            wrong += [problem for row in rows if (problem := differs(family, row, Site()))]
+    assert not wrong
+
+
 def differs(family: Family, row: dict[str, str], site: Site) -> str | None:
     """What is wrong with a size; lengths are left to the golden cases, they need the model's
     own tokenizer where text stands between ids."""
     where = f"{row['family']} {row['config']} {row['W']}x{row['H']}"
     try:
-        made = family.expand(ImageInfo(int(row["W"]), int(row["H"])), site)
+        if row["config"] == AUDIO:
+            made = family.expand(AudioInfo(int(row["W"]), 16_000), site)
+        else:
+            made = family.expand(ImageInfo(int(row["W"]), int(row["H"])), site)
     except RowError as error:
         refused = row["embeds"] == "ERR" and error.code is ErrorCode.MEDIA_UNSUPPORTED
         return None if refused else f"{where}: {error}"
