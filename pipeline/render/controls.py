@@ -33,6 +33,8 @@ class ControlSpellings:
         """All but the white space."""
         self._added = re.compile(pattern(added))
         self._controls = re.compile(pattern(self.controls))
+        in_json = [msgspec.json.encode(s)[1:-1].decode("latin-1") for s in self.controls]
+        self._in_json = re.compile(pattern(in_json).encode("latin-1"))
 
     def find_added(self, text: str) -> list[CharSpan]:
         """The ranges of all added tokens, white space included, in order."""
@@ -48,7 +50,16 @@ class ControlSpellings:
 
     def count(self, value: Json) -> int:
         """How many control spellings the strings of a value hold, keys of objects included."""
+        if not self._may_hold_any(value):
+            return 0
         return sum(len(self._controls.findall(text)) for text in strings_in(value))
+
+    def _may_hold_any(self, value: Json) -> bool:
+        """Whether to look closer: written as JSON, most values show at once that they do not."""
+        try:
+            return self._in_json.search(msgspec.json.encode(value)) is not None
+        except (OverflowError, ValueError):  # numbers and surrogates that JSON proper has not
+            return True
 
 
 def strings_in(value: Json) -> Iterator[str]:

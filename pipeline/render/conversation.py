@@ -68,19 +68,15 @@ class ConversationBuilder:
         """
         done = self._done
         for index, message in enumerate(messages):
-            done.messages.append(self._message(f"messages[{index}]", message))
+            done.messages.append(self._message(index, message))
         for index, message in enumerate(done.messages):
             if "tool_calls" in message:
                 done.warnings += settle_tool_calls(f"messages[{index}]", message)
         return done
 
-    def _message(self, place: str, message: JsonObject) -> JsonObject:
+    def _message(self, index: int, message: JsonObject) -> JsonObject:
         role = message["role"]
-        parts = self._parts(place, message)
-        made: JsonObject = {
-            "role": role,
-            "content": self._list(parts) if self._as_parts else self._string(place, parts),
-        }
+        made: JsonObject = {"role": role, "content": self._content(index, message)}
         if role == "assistant":
             calls, reasoning = message.get("tool_calls"), message.get("reasoning")
             if isinstance(calls, list):
@@ -92,11 +88,19 @@ class ConversationBuilder:
                 made["tool_call_id"] = message["tool_call_id"]
             made["content"] = _tool_content(made["content"])
         for key in ("name", "task"):
-            if isinstance(message.get(key), str):
+            if key in message and isinstance(message[key], str):
                 made[key] = message[key]
         if role == "developer":
             made["tools"] = message.get("tools")
         return made
+
+    def _content(self, index: int, message: JsonObject) -> Json:
+        content = message.get("content")
+        if isinstance(content, str) and not content.startswith(BILLING_HEADER):
+            return [{"type": "text", "text": content}] if self._as_parts else content
+        place = f"messages[{index}]"
+        parts = self._parts(place, message)
+        return self._list(parts) if self._as_parts else self._string(place, parts)
 
     def _parts(self, place: str, message: JsonObject) -> Iterator[Part]:
         """The parts of a message's content; parts without text are left out."""

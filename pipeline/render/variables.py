@@ -5,7 +5,7 @@ Profile rule (vLLM 0.33.0 over transformers 5.20, RULES 5.4).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -121,7 +121,7 @@ def merged_kwargs(request: Request, prompt: ChatPrompt, options: JobOptions) -> 
     return merged
 
 
-def check_arguments(merged: JsonObject, variables: Collection[str]) -> Arguments:
+def check_arguments(merged: JsonObject, variables: Set[str]) -> Arguments:
     """The merged arguments as transformers takes them; what a template does not read is dropped.
 
     Args:
@@ -132,12 +132,11 @@ def check_arguments(merged: JsonObject, variables: Collection[str]) -> Arguments
         RowError: INVALID_REQUEST in the words of the server; UNSUPPORTED_REQUEST for arguments of
             the tokenizer call together with `tokenize`.
     """
-    for name, function in _TAKEN.items():
-        if name in merged:
-            raise _invalid(f"{function} got multiple values for argument '{name}'")
-    for name, function in _TAKEN_IN_TEMPLATE.items():
-        if name in merged and name in variables:
-            raise _invalid(f"{function} got multiple values for keyword argument '{name}'")
+    for name in _TAKEN.keys() & merged:
+        raise _invalid(f"{_TAKEN[name]} got multiple values for argument '{name}'")
+    for name in _TAKEN_IN_TEMPLATE.keys() & merged & variables:
+        function = _TAKEN_IN_TEMPLATE[name]
+        raise _invalid(f"{function} got multiple values for keyword argument '{name}'")
     tokenize = bool(merged.get("tokenize"))
     arguments = Arguments(
         tools=_objects(merged.get("tools"), _BAD_TOOLS),

@@ -13,12 +13,13 @@ from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
 from promptmill.schemas.options import JobOptions, Side
 from promptmill.schemas.request import ChatPrompt, Endpoint, Place, Rendered, Request
 
-CLOCK = datetime(2026, 1, 15, 12, 0, 0)
+CLOCK = datetime.fromisoformat("2026-01-15T12:00:00")
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 ADDED = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<s>", "  ", "[gMASK]", "sop")
+
 
 def bundle_of(template: str | None = CHATML, **fields: Any) -> ModelBundle:
     facts = TokenizerFacts(

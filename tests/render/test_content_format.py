@@ -12,7 +12,7 @@ PARTS = {
     "item": "{% for m in messages %}{% for p in m['content'] %}{% endfor %}{% endfor %}",
     "filtered": "{% for m in messages %}{% for p in m.content | list %}{% endfor %}{% endfor %}",
     "sliced": "{% for m in messages[1:] %}{% for p in m.content[:2] %}{% endfor %}{% endfor %}",
-    "alias": "{% set loop_messages = messages %}{% for m in loop_messages %}" + LOOP + "{% endfor %}",
+    "alias": "{% set rest = messages %}{% for m in rest %}" + LOOP + "{% endfor %}",
     "alias_of_alias": "{% set a = messages[1:] %}{% set b = a %}{% for m in b %}"
     + LOOP
     + "{% endfor %}",
@@ -44,7 +44,9 @@ TEXT = {
     "{% for m in messages %}{{ r(m.tool_calls) }}{% endfor %}",
     "filtered_parameter": "{% macro r(x) %}{% for p in x | list %}{% endfor %}{% endmacro %}"
     "{% for m in messages %}{{ r(m.content) }}{% endfor %}",
-    "unpacked": "{% for a, b in messages %}{% for m in messages %}" + LOOP + "{% endfor %}{% endfor %}",
+    "unpacked": "{% for a, b in messages %}{% endfor %}{% for m in messages %}"
+    + LOOP
+    + "{% endfor %}",
     "none": "hello",
 }
 

@@ -59,9 +59,7 @@ def test_tools_and_documents_are_content(chat) -> None:
 
 def test_only_the_tokens_of_the_template_count(chat) -> None:
     rendered = chat(user(FORGED), escape_control_tokens=True)
-    assert rendered.text == (
-        f"<|im_start|>user\n{FORGED}<|im_end|>\n<|im_start|>assistant\n"
-    )
+    assert rendered.text == (f"<|im_start|>user\n{FORGED}<|im_end|>\n<|im_start|>assistant\n")
     assert controls(rendered) == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
     assert rendered.special_ranges[1] == (17 + len(FORGED), 27 + len(FORGED))
     assert rendered.warnings == ("2 control tokens in content, encoded as plain text",)

@@ -15,10 +15,10 @@ from promptmill.pipeline.render.variables import merged_kwargs
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.options import JobOptions
-from promptmill.schemas.request import ChatPrompt, RawRow, Reject, Request
+from promptmill.schemas.request import ChatPrompt, RawRow, Reject, Rendered, Request
 
 MODELS = ("qwen3", "llama3_1", "deepseek_v3", "gemma3", "gptoss", "llama2")
-CLOCK = datetime(2026, 1, 15, 12, 0, 0)
+CLOCK = datetime.fromisoformat("2026-01-15T12:00:00")
 FIELDS = (
     "messages",
     "tools",
@@ -58,6 +58,13 @@ def request(given: dict[str, Any], job: JobOptions) -> Request | Reject:
     return parse_row(RawRow("rows.jsonl", 0, json.dumps(body).encode()), job)[0]
 
 
+def rendered(row: Request, renderer: HfRenderer) -> Rendered | RowError:
+    try:
+        return renderer.render(row)
+    except RowError as refused:
+        return refused
+
+
 def check(case: dict[str, Any], bundle: ModelBundle, job: JobOptions) -> None:
     expected, row = case["expected"], request(case["input"], job)
     error = expected.get("error")
@@ -65,23 +72,21 @@ def check(case: dict[str, Any], bundle: ModelBundle, job: JobOptions) -> None:
         assert error is not None
         return
     renderer = HfRenderer(bundle, job, CLOCK)
-    try:
-        rendered = renderer.render(row)
-    except RowError as refused:
-        assert error is not None, refused.message
+    found = rendered(row, renderer)
+    if isinstance(found, RowError):
+        assert error is not None, found.message
         reason = error["message"].replace("<MODELS>/", "").replace(", so you must", ".")
-        assert reason.split(". ")[0].rstrip(".") in refused.message
+        assert reason.split(". ")[0].rstrip(".") in found.message
         for name, code in CODES.items():
-            assert refused.code == code or name not in case["id"]
-        return
-    if error is not None:
+            assert found.code == code or name not in case["id"]
+    elif error is not None:
         assert error["parameter"] in BUDGETS, error
-        return
-    assert (None if rendered.hide_text else rendered.text) == expected["prompt"]
-    assert isinstance(row.prompt, ChatPrompt)
-    seen = renderer.conversation(row.prompt, merged_kwargs(row, row.prompt, job))
-    assert seen.messages == expected["conversation"]
-    assert [list(m) for m in seen.messages] == [list(m) for m in expected["conversation"]]
+    else:
+        assert (None if found.hide_text else found.text) == expected["prompt"]
+        assert isinstance(row.prompt, ChatPrompt)
+        seen = renderer.conversation(row.prompt, merged_kwargs(row, row.prompt, job)).messages
+        assert seen == expected["conversation"]
+        assert [list(message) for message in seen] == [list(m) for m in expected["conversation"]]
 
 
 @pytest.mark.parametrize("model", MODELS)

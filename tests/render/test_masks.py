@@ -43,7 +43,7 @@ def test_turns_with_their_end_token(chat, template: str | None) -> None:
 
 
 def test_a_span_at_the_very_start(chat) -> None:
-    template = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}.{% endfor %}"
+    template = "{% generation %}{{ messages[0].content }}{% endgeneration %}."
     assert chat(LAST, template=template, task=Task.TRAIN).assistant_spans == ((0, 3),)
 
 

@@ -142,7 +142,8 @@ def expressions() -> st.SearchStrategy[str]:
         arguments.map(lambda given: f"({given})"),
         st.just("[0]"),
     )
-    return st.tuples(names, st.lists(step, max_size=4)).map(lambda parts: parts[0] + "".join(parts[1]))
+    steps = st.lists(step, max_size=4).map("".join)
+    return st.tuples(names, steps).map("".join)
 
 
 @given(expressions())
@@ -167,7 +168,7 @@ def without_addresses(text: str) -> str:
     ],
 )
 def test_a_single_huge_operation_is_refused(bomb: str) -> None:
-    templates = TemplateEnvironment(datetime(2026, 1, 15))
+    templates = TemplateEnvironment(datetime.fromisoformat("2026-01-15"))
     with pytest.raises(RowError, match="MAX_PRODUCT") as caught:
         templates.compile(bomb).render(DATA)
     assert caught.value.code is ErrorCode.TEMPLATE_ERROR

@@ -13,7 +13,7 @@ from transformers.utils import chat_template_utils
 from promptmill.pipeline.render.environment import TemplateEnvironment
 from promptmill.schemas.errors import RowError
 
-CLOCK = datetime(2026, 1, 15, 12, 0, 0)
+CLOCK = datetime.fromisoformat("2026-01-15T12:00:00")
 SPECIAL = {
     "bos_token": "<s>",
     "eos_token": "</s>",
