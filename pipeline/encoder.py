@@ -91,7 +91,8 @@ class Encoder:
 
         jobs, blank = self._intake.take(rows, rejects)
         tokenized = self.tokenize(self.render(jobs, refuse), refuse)
-        done = list(each(self.settler.settle, tokenized, refuse, Stage.FIT))
+        settled = each(self.settler.settle, tokenized, refuse, Stage.FIT)
+        done = [self._media.stored(row) for row in settled]
         order = {id(row): n for n, row in enumerate(rows)}
         rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
         return EncodedBatch(done, rejects, blank)

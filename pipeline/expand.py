@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from promptmill.pipeline.fit import cut
-from promptmill.pipeline.media import Expander
+from promptmill.pipeline.media import Expanded, Expander
 from promptmill.pipeline.media.admit import row_kwargs
 from promptmill.pipeline.media.base import MediaKwargs
 from promptmill.pipeline.steps import TokenizedJob
 from promptmill.schemas.errors import ErrorCode, RowError
-from promptmill.schemas.options import JobOptions
-from promptmill.schemas.request import ChatPrompt, Prompt
+from promptmill.schemas.options import JobOptions, MediaIds
+from promptmill.schemas.request import ChatPrompt, Prompt, TokenRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,13 @@ class MediaStep:
             original_num_tokens=tokens.original_num_tokens + length - len(tokens.ids),
         )
         return replace(item, tokens=cut(whole, part), spans=spans)
+
+    def stored(self, row: TokenRow) -> TokenRow:
+        """A finished row with its media as `--media-ids` says; budgets are settled before."""
+        if self.expander is None or not row.spans or self.options.media_ids is MediaIds.EXPANDED:
+            return row
+        made = self.expander.collapse(Expanded(row.ids, row.offsets, row.mask, row.spans))
+        return replace(row, ids=made.ids, offsets=made.offsets, mask=made.mask, spans=made.spans)
 
     def _kwargs(self, prompt: Prompt) -> MediaKwargs:
         if isinstance(prompt, ChatPrompt):

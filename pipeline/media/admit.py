@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from promptmill.pipeline.media.base import INDEX, Family, MediaKwargs
+from promptmill.pipeline.media.base import INDEX, Family, FileLimits, MediaKwargs
 from promptmill.schemas import profile
-from promptmill.schemas.errors import ErrorCode, RowError
+from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.media import MediaItem, Modality
 from promptmill.schemas.options import JobOptions
@@ -69,6 +69,28 @@ def check_counts(items: Sequence[MediaItem], supported: Mapping[Modality, int]) 
                 ErrorCode.MEDIA_LIMIT if known else ErrorCode.MEDIA_UNSUPPORTED,
                 f"At most {limit} {item.modality}(s) may be provided in one prompt. {way_out}",
                 parameter=item.modality.value,
+            )
+
+
+def check_files(sizes: Sequence[int], limits: FileLimits | None) -> None:
+    """Hold the model's limits of file sizes, given in bytes.
+
+    Raises:
+        RowError: MEDIA_LIMIT.
+    """
+    if limits is None:
+        return
+    for what, found, most in (
+        ("A media file has", max(sizes, default=0), limits.each),
+        ("The media files of the row have", sum(sizes), limits.together),
+    ):
+        if found > most:
+            raise RowError(
+                ErrorCode.MEDIA_LIMIT,
+                f"{what} {found} bytes, and this model takes at most {most}. Use smaller or fewer "
+                "files.",
+                value=found,
+                stage=Stage.EXPAND,
             )
 
 

@@ -31,6 +31,8 @@ class ImageInfo:
     height: int
     rotated: bool = False
     """Orientation swaps the stored width and height."""
+    format: str = field(default="", compare=False)
+    """As Pillow names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Site:
     position: int = 0
     """Index in the expanded ids at which its replacement starts."""
     kwargs: MediaKwargs = field(default_factory=MediaKwargs)
+    detail: str | None = None
+    """How closely an image is to be looked at; None: nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,14 @@ class Join:
     merged: int
 
 
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """Bytes that the files of a row may have."""
+
+    each: int
+    together: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """The media rules of one model."""
@@ -148,6 +160,8 @@ class Family:
     """Appended to a prompt with media that does not end in it (PaliGemma)."""
     in_encoder: bool = False
     """Spans lie in the encoder's prompt, not in the stored ids (Whisper)."""
+    file_limits: FileLimits | None = None
+    """None: those of the server alone."""
     plain_text: bool = False
     """The tokenizer reads no control spellings in text: nobody can type a placeholder (Mistral)."""
 

@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from promptmill.pipeline.media.admit import check_counts, check_given, check_typed
+import numpy as np
+
+from promptmill.pipeline.media.admit import check_counts, check_files, check_given, check_typed
 from promptmill.pipeline.media.base import INDEX, Family, MediaKwargs, Replacement, Site, TextCodec
 from promptmill.pipeline.media.cut import cut_spans, lost_before_expansion
 from promptmill.pipeline.media.fallback import Content, expand_as_text
 from promptmill.pipeline.media.match import Match, match_ids, match_text
 from promptmill.pipeline.media.sizer import MediaSizer, Sized
-from promptmill.pipeline.media.splice import Expanded, append_id, join_all, splice
+from promptmill.pipeline.media.splice import Expanded, append_id, collapse, join_all, splice
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.media import MediaItem, MediaSpan, Modality
@@ -123,7 +125,7 @@ class Expander:
             return replace(row, spans=tuple(self._spans_in_encoder(sized)))
         if self.family.last_id is not None and row.ids[-1:].tolist() != [self.family.last_id]:
             row = append_id(row, self.family.last_id)
-        targets = [self._ids_of(item) for item in sized]
+        targets = [self._ids_of(item.modality, item.target) for item in sized]
         matches = match_ids(row.ids, targets)
         if len(matches) == len(sized):
             return self._expand_ids(row, matches, sized)
@@ -135,27 +137,41 @@ class Expander:
         missing = sized[min(set(range(len(sized))) - {match.item for match in matches})]
         raise _missing(missing, len(ids), truncated_to)
 
+    def collapse(self, row: Expanded) -> Expanded:
+        """A prompt with one placeholder an item again, for servers that expand by themselves."""
+        if self.family.in_encoder:
+            return row
+        placeholders = (
+            self._ids_of(s.modality, self._target(s.modality, s.index)) for s in row.spans
+        )
+        return collapse(row, [np.array(ids, np.int32) for ids in placeholders])
+
+    def _target(self, modality: Modality, index: int) -> str:
+        return self.family.rules[modality].target.replace(INDEX, str(index + 1))
+
     def _sized(self, items: Sequence[MediaItem], kwargs: MediaKwargs) -> list[_Item]:
         """The items with their sizes."""
         counts = Counter(item.modality for item in items)
         seen: Counter[Modality] = Counter()
         sized: list[_Item] = []
-        for item, size in zip(items, self._sizer.sizes(items), strict=True):
+        found = self._sizer.sizes(items)
+        check_files([size.size for size in found], self.family.file_limits)
+        for item, size in zip(items, found, strict=True):
             index = seen[item.modality]
             seen[item.modality] += 1
-            site = Site(index, counts[item.modality], 0, kwargs)
-            target = self.family.rules[item.modality].target.replace(INDEX, str(index + 1))
+            site = Site(index, counts[item.modality], 0, kwargs, item.detail)
+            target = self._target(item.modality, index)
             sized.append(_Item(item.modality, size, site, target))
         return sized
 
-    def _ids_of(self, item: _Item) -> tuple[int, ...]:
-        """Ids of an item's placeholder, encoded once."""
-        given = self.family.rules[item.modality].target_ids
+    def _ids_of(self, modality: Modality, target: str) -> tuple[int, ...]:
+        """Ids of a placeholder, encoded once."""
+        given = self.family.rules[modality].target_ids
         if given is not None:
             return given
-        if item.target not in self._target_ids:
-            self._target_ids[item.target] = tuple(self._codec.encode(item.target)[0].tolist())
-        return self._target_ids[item.target]
+        if target not in self._target_ids:
+            self._target_ids[target] = tuple(self._codec.encode(target)[0].tolist())
+        return self._target_ids[target]
 
     def _expand_ids(
         self, row: Expanded, matches: Sequence[Match], sized: Sequence[_Item]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Final
 
 from promptmill.pipeline.engines.base import Engine
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.mistral import Mistral
 from promptmill.pipeline.media.admit import supported_modalities
-from promptmill.pipeline.media.base import TextCodec, find_builder
+from promptmill.pipeline.media.base import FamilyBuilder, TextCodec, find_builder
 from promptmill.pipeline.media.expander import Expander
+from promptmill.pipeline.media.families.deepseek_v41 import official_v41_family
 from promptmill.pipeline.media.fetch import MediaReader
 from promptmill.pipeline.media.http_fetch import HttpFetcher
 from promptmill.pipeline.media.sizer import MediaSizer
+from promptmill.pipeline.model.deepseek_tokens import V4, V41
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
@@ -36,6 +39,10 @@ _SIGNS = (
     "visual",
 )
 """Keys of config.json that only models with media have."""
+
+
+_BY_MODE: Final[dict[str, FamilyBuilder]] = {V41: official_v41_family}
+"""Tokenizer modes whose library has image rules of its own, whatever the config says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,9 @@ def load_expander(bundle: ModelBundle, options: JobOptions, codec: TextCodec) ->
     """
     if _no_media_wanted(options):
         return None
-    builder = find_builder(bundle.config)
+    if bundle.tokenizer_mode == V4:
+        return None  # official prompts of V4 say in words that there was an image
+    builder = _BY_MODE.get(bundle.tokenizer_mode) or find_builder(bundle.config)
     if builder is None:
         if any(sign in bundle.config for sign in _SIGNS):
             raise JobError(_unknown(bundle.config))

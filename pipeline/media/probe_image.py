@@ -73,7 +73,8 @@ def _info(image: Image.Image, data: bytes, decode: bool) -> ImageInfo:
         image.load()
     width, height = image.size
     rotated = _orientation(image) in _SWAPPING
-    return ImageInfo(*((height, width) if rotated else (width, height)), rotated)
+    size = (height, width) if rotated else (width, height)
+    return ImageInfo(*size, rotated, image.format or "")
 
 
 def _orientation(image: Image.Image) -> int:

@@ -31,6 +31,8 @@ class Sized:
     info: MediaInfo
     hash: str
     """sha256 of the file's bytes, hexadecimal."""
+    size: int
+    """Bytes of the file."""
 
 
 class MediaSizer:
@@ -71,7 +73,7 @@ class MediaSizer:
             self._known[key] = info
             if len(self._known) > CACHED:
                 self._known.popitem(last=False)
-        return Sized(info, digest)
+        return Sized(info, digest, len(data))
 
     def _probe(self, modality: Modality, data: bytes) -> MediaInfo:
         match modality:

@@ -54,6 +54,25 @@ def splice(row: Expanded, parts: Iterable[tuple[Match, Replacement]]) -> Expande
     )
 
 
+def collapse(row: Expanded, placeholders: Sequence[Ids]) -> Expanded:
+    """`row` with each span as the ids of its placeholder again; spans say where those are.
+
+    Args:
+        row: a prompt with its media expanded.
+        placeholders: for each span, in order, the ids that stood for its item.
+    """
+    parts: list[tuple[Match, Replacement]] = []
+    spans: list[MediaSpan] = []
+    grown = 0
+    for number, (span, ids) in enumerate(zip(row.spans, placeholders, strict=True)):
+        match = Match(number, span.offset, span.offset + span.length)
+        parts.append((match, Replacement(ids)))
+        offset, length = span.offset + grown, len(ids)
+        spans.append(replace(span, offset=offset, length=length, embed_runs=()))
+        grown += length - span.length
+    return replace(splice(row, parts), spans=tuple(spans))
+
+
 def placeholder_pair(offsets: Offsets, match: Match) -> Offsets:
     """The characters of a placeholder, shape (2,); an insertion points before its next id."""
     if match.start == match.stop:

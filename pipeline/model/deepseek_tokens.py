@@ -14,8 +14,9 @@ import msgspec
 from promptmill.pipeline.engines.spec import AddedToken
 from promptmill.schemas.errors import JobError
 
+V4: Final = "deepseek_v4"
 V41: Final = "deepseek_v41"
-"""The tokenizer mode of V4.1; every other one of `deepseek_v4` is V4."""
+"""Their tokenizer modes."""
 
 BOS: Final = "<｜begin▁of▁sentence｜>"
 EOS: Final = "<｜end▁of▁sentence｜>"
@@ -53,7 +54,7 @@ IMAGE_SPELLINGS: Final = ("<｜image｜>", "<｜deepseek_image｜>")
 
 def is_deepseek(mode: str) -> bool:
     """Whether prompts of a tokenizer mode are written by the official library."""
-    return mode.startswith("deepseek_v4")
+    return mode in (V4, V41)
 
 
 class _Backend(msgspec.Struct):

@@ -91,10 +91,8 @@ class Recipe:
             self._version = lib.ModelVersion.DeepseekV4Pro
         spellings = lib.SpecialTokens(image=image)
         self._encoding = encoding.with_special_tokens(spellings)
-        self._known = {V4_NAME, V41_NAME, *names}
         options = lib.ConversionOptions().with_special_tokens(spellings)
-        for name in names:
-            options = options.with_model_alias(name, self._version)
+        self._names = {*names}
         self._options = {
             thinking: options.with_default_thinking_mode(thinking) for thinking in (True, False)
         }
@@ -110,17 +108,19 @@ class Recipe:
         Raises:
             RowError: INVALID_REQUEST with the library's reason; NESTING_TOO_DEEP.
         """
-        named = body if body.get("model") is not None else {**body, "model": self._name}
+        name = body.get("model")
+        is_ours = name is None or (isinstance(name, str) and name in self._names)
+        named = {**body, "model": self._name} if is_ours else body
         try:
             made = getattr(self._library, _REQUESTS[api])(json.dumps(named))
             request: library.ConversationRequest = made.convert(self._options[thinking])
             if request.model_version != self._version:
-                raise _refused(_OTHER_MODEL.format(named["model"], self._name))
+                raise _refused(_OTHER_MODEL.format(name, self._name))
             rendered = self._encoding.render_conversation(request.conversation)
         except RecursionError as error:
             raise _refused(str(error), ErrorCode.NESTING_TOO_DEEP) from None
         except (ValueError, self._library.ConversionError) as error:
-            hint = "" if named["model"] in self._known else _NAME_IT
+            hint = "" if named["model"] in (V4_NAME, V41_NAME) else _NAME_IT
             raise _refused(f"{error}{hint}") from None
         return Converted(
             text=rendered.prompt,

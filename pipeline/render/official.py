@@ -128,7 +128,7 @@ class OfficialRenderer:
             yield f"{typed} control tokens in content, encoded as plain text"
         hidden = converted.text.count(_UNSUPPORTED)
         if hidden:
-            yield f"{hidden} images are not shown to the model: V4 has {_UNSUPPORTED} instead"
+            yield f"images the model does not see: {hidden} (V4 is told {_UNSUPPORTED})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,11 @@ class Cells:
         return rows, columns
 
     def shrunk(self, width: int, height: int, budget: int, *, step: int) -> tuple[int, int]:
-        """(rows, columns) of a picture scaled down to some `budget` ids.
+        """(rows, columns) of a picture scaled down as `shrunk_size` has it."""
+        return self.grid(*self.shrunk_size(width, height, budget, step=step))
+
+    def shrunk_size(self, width: int, height: int, budget: int, *, step: int) -> tuple[int, int]:
+        """(width, height) of a picture scaled down to some `budget` ids.
 
         Args:
             width: of the picture.
@@ -84,21 +88,21 @@ class Cells:
         columns = math.sqrt((budget - 2) / ratio + 0.25) - 0.5
         rows = columns * ratio
         if columns < 1:
-            return (budget - 2) // 2 // step * step, 1
+            return self.cell, (budget - 2) // 2 // step * step * self.cell
         if rows < step:
-            return step, (budget - 2) // step - 1
+            return ((budget - 2) // step - 1) * self.cell, step * self.cell
         scale = min(
             math.floor(columns) * self.cell / width,
             math.floor(rows) // step * step * self.cell / height,
         )
-        return self.grid(
+        return (
             math.floor(width * scale / self.patch) * self.patch,
             math.floor(height * scale / self.patch) * self.patch,
         )
 
 
-def _no_arguments(site: Site) -> None:
-    """The server's processor takes none; raises RowError."""
+def no_arguments(site: Site) -> None:
+    """Refuse processor arguments: the server's processor takes none; raises RowError."""
     asked = row_values(site.kwargs, Modality.IMAGE)
     for layer in asked.layers:
         for name in layer:
@@ -114,16 +118,17 @@ class DeepseekV41Image:
 
     def expand(self, info: ImageInfo, site: Site) -> Replacement:
         """Ids by size; all of them carry embeddings."""
-        _no_arguments(site)
+        no_arguments(site)
         width, height = self.cells.scaled(info)
         rows, columns = self.cells.grid(width, height)
-        if _v41_length(rows, columns) > self.cells.most:
+        if v41_length(rows, columns) > self.cells.most:
             rows, columns = self.cells.shrunk(width, height, self.cells.most, step=1)
-        count = _v41_length(rows, columns)
+        count = v41_length(rows, columns)
         return Replacement(repeated(self.image_id, count), grid=(1, rows, columns))
 
 
-def _v41_length(rows: int, columns: int) -> int:
+def v41_length(rows: int, columns: int) -> int:
+    """Ids of an image: its cells, a newline a row, start and end."""
     return rows * (columns + 1) + 2
 
 
@@ -135,7 +140,7 @@ class DeepseekV4Image:
 
     def expand(self, info: ImageInfo, site: Site) -> Replacement:
         """Ids by size and by where they start."""
-        _no_arguments(site)
+        no_arguments(site)
         width, height = self.cells.scaled(info)
         rows, columns = self.cells.grid(width, height)
         budget = most = self.cells.most - (ALIGNMENT - 1)
