@@ -7,7 +7,6 @@ are compared. Should two drivers work all the same, files are published once onl
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 import uuid
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.queue import Snapshot
@@ -120,10 +120,14 @@ class DriverLock:
         )
         self._folder.replace(self._folder.driver, msgspec.json.encode(self.state))
 
+    def held(self) -> bool:
+        """Whether the folder is still this driver's."""
+        holder = read_driver(self._folder)
+        return holder is not None and holder.token == self.state.token
+
     def release(self) -> None:
         """Give the folder back."""
-        other = read_driver(self._folder)
-        if other is not None and other.token == self.state.token:
+        if self.held():
             self._folder.driver.unlink(missing_ok=True)
 
     def _alive(self, other: DriverState) -> bool:
@@ -144,13 +148,7 @@ class DriverLock:
         """Make the file with its content in one step; False where it exists."""
         temporary = self._aside()
         temporary.write_bytes(msgspec.json.encode(self.state))
-        try:
-            os.link(temporary, self._folder.driver)
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink()
-        return True
+        return publish(temporary, self._folder.driver)
 
     def _remove(self, expected: DriverState) -> None:
         """Remove a dead driver's file, but not the one of a driver that was quicker."""
@@ -159,9 +157,10 @@ class DriverLock:
             self._folder.driver.rename(aside)
         except FileNotFoundError:
             return
-        if _read(aside).token != expected.token:
-            os.link(aside, self._folder.driver)
-        aside.unlink()
+        if _read(aside).token == expected.token:
+            aside.unlink()
+        else:
+            publish(aside, self._folder.driver)
 
     def _aside(self) -> Path:
         self._folder.temporary.mkdir(parents=True, exist_ok=True)

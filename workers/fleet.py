@@ -18,8 +18,9 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import JobError
+from promptmill.workers.environment import ONE_THREAD
 from promptmill.workers.queue import JobQueue, Snapshot, Work
-from promptmill.workers.render_worker import ONE_THREAD, Handle, RenderWorker
+from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 
 log = logging.getLogger(__name__)
@@ -33,12 +34,6 @@ NO_WORKER_SECONDS = 30.0
 """After so long without any worker, what is missing is said."""
 OBJECT_STORE_BYTES = 128 << 20
 """Rows never pass through it; only the model does."""
-
-OWN_RAY = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # sends nothing
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # does not warn about GPUs
-    **ONE_THREAD,  # workers inherit it before they load anything
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +186,7 @@ class RayFleet:
 
 
 def _start_ray(cpus: int) -> None:
-    os.environ.update(OWN_RAY)
+    os.environ.update(ONE_THREAD)  # workers inherit it before they load anything
     ray.init(
         address="local",
         num_cpus=cpus,

@@ -1,4 +1,4 @@
-"""Inputs must not change while a run reads them: a look at the end, cheap where nothing happened."""
+"""Inputs must not change while a run reads them: a look at the end, cheap where none did."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def check_inputs(plan: Plan, since: float) -> None:
 def _changed(file: InputFile, sha256: str, since: float) -> bool:
     path = Path(file.url)
     try:
-        if (
-            path.stat().st_ctime < since - SLACK_SECONDS
-        ):  # a file's own time can be set; this cannot
+        touched = path.stat().st_ctime  # unlike the time of modification, it cannot be set
+        if touched < since - SLACK_SECONDS:
             return False
         with path.open("rb") as stored:
             return hashlib.file_digest(stored, "sha256").hexdigest() != sha256

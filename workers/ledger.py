@@ -14,6 +14,8 @@ class Ledger:
 
     committed: list[int] = field(default_factory=list)
     """Shard numbers, ascending."""
+    broken: list[int] = field(default_factory=list)
+    """Shards whose receipt stands without its files."""
     totals: Totals = field(default_factory=Totals)
     examples: dict[str, RejectExample] = field(default_factory=dict)
     """The first reject of every code, in input order."""
@@ -53,6 +55,8 @@ def read_ledger(folder: OutputFolder) -> Ledger:
     for receipt in folder.receipts():
         if _whole(folder, receipt):
             ledger.add(receipt)
+        else:
+            ledger.broken.append(receipt.shard)
     return ledger
 
 

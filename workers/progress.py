@@ -27,15 +27,12 @@ class Pace:
 
     lines: int
     lines_total: int
+    percent: int
+    """100 when every shard is committed, and not before."""
     rows_per_second: float
     tokens_per_second: float
     seconds_left: float | None
     """None while nothing is known."""
-
-    @property
-    def percent(self) -> int:
-        """100 only at the end."""
-        return 100 if self.lines >= self.lines_total else 100 * self.lines // self.lines_total
 
 
 class Pacer:
@@ -69,6 +66,7 @@ class Pacer:
         return Pace(
             lines=totals.lines,
             lines_total=self._total,
+            percent=100 if snapshot.finished else min(99, 100 * totals.lines // (self._total or 1)),
             rows_per_second=rows,
             tokens_per_second=(totals.tokens - self._tokens) / seconds,
             seconds_left=left / rows if rows > 0 else None,

@@ -253,6 +253,7 @@ class JobQueue:
         with self._lock:
             ready = worker in self._workers
             self._workers.discard(worker)
+            self._notes.append(f"worker {worker} {reason}")
             for held in [h for h in self._held.values() if h.worker == worker]:
                 self._give_back(held, reason)
             return ready
@@ -312,6 +313,7 @@ class JobQueue:
         for held in [h for h in self._held.values() if h.deadline <= now]:
             self._silent.append(held.worker)
             self._workers.discard(held.worker)
+            self._notes.append(f"worker {held.worker} went silent")
             self._give_back(held, "went silent")
         deadlines = [held.deadline for held in self._held.values()]
         self._next_expiry = min(deadlines, default=now + self._lease_seconds)
@@ -321,7 +323,7 @@ class JobQueue:
         index = held.lease.shard.index
         if self._done[index]:
             return
-        self._notes.append(f"worker {held.worker} {reason}; shard {index} goes back to the queue")
+        self._notes.append(f"shard {index} of worker {held.worker} goes back to the queue")
         trouble = self._trouble.setdefault(index, _Trouble())
         self._blame(trouble, held.rows, reason)
         if trouble.deaths >= SHARD_DEATHS:

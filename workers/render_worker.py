@@ -10,21 +10,13 @@ import ray
 from ray import ObjectRef
 
 from promptmill.schemas.run import Totals
+from promptmill.workers.environment import ONE_THREAD
 from promptmill.workers.queue import Lease, Order, RowRange
 from promptmill.workers.work import WorkerSetup
 
 Handle: TypeAlias = Any
 """An actor's handle. Ray types its own so that no method of a plain class can be called on it; what
 the calls give is typed where they are made."""
-
-ONE_THREAD = {
-    "RAYON_NUM_THREADS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-"""Native thread pools: there are as many workers as cores."""
 
 
 class RemoteQueue:

@@ -19,6 +19,7 @@ from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.run import RunRecord, RunState
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.duplicates import find_duplicates
+from promptmill.workers.environment import quieten_ray
 from promptmill.workers.fingerprint import differences
 from promptmill.workers.input_guard import check_inputs
 from promptmill.workers.job import Job, resolve_job
@@ -72,13 +73,14 @@ def run(options: JobOptions, reporter: Reporter) -> Outcome:
             return outcome(job, record, ledger, "finished already: nothing to do")
     lock = DriverLock(job.folder, reporter.say)
     with StopSignal() as stop:
+        lock.acquire()
         try:
-            lock.acquire()
             return _Run(job, lock, reporter, stop).complete()
         finally:
             reporter.close()
-            job.folder.clean()
-            lock.release()
+            if lock.held():
+                job.folder.clean()
+                lock.release()
 
 
 def known_record(job: Job) -> RunRecord | None:
@@ -122,8 +124,11 @@ class _Run:
         folder.clean()
         folder.create()
         record = known_record(self._job) or self._new_record()
+        record = replace(record, state=RunState.RUNNING, finished=None, totals=None)
         folder.write_record(record)
         resumed = read_ledger(folder)
+        for shard in resumed.broken:
+            folder.receipt(shard).unlink()
         self._greet(resumed)
         if len(resumed.committed) < record.shards:
             self._work(resumed)
@@ -196,6 +201,7 @@ class _Run:
         setup = WorkerSetup(job.bundle, shared, job.clock)
         if options.local:
             return LocalFleet(work, setup)
+        quieten_ray()
         from promptmill.workers.fleet import RayFleet  # slow to import, and --local needs no Ray
 
         workers = options.workers or len(os.sched_getaffinity(0))
@@ -204,10 +210,10 @@ class _Run:
         )
 
     def _finished(self, record: RunRecord, resumed: Ledger, ledger: Ledger) -> RunRecord:
-        if missing := sorted({*range(record.shards)} - {*ledger.committed}):
+        if ledger.broken:
             raise JobError(
-                f"{len(missing)} shards are committed but their files are gone (shard "
-                f"{missing[0]} first). The same command does them again."
+                f"{len(ledger.broken)} shards are committed but their files are gone (shard "
+                f"{ledger.broken[0]} first). The same command does them again."
             )
         check_inputs(self._job.plan, self._job.planned_at)
         duplicates = self._duplicates(ledger)

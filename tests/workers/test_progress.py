@@ -47,9 +47,11 @@ def test_the_pace_leaves_out_what_was_done_before() -> None:
 
 def test_a_hundred_percent_only_at_the_end() -> None:
     pacer = Pacer(1000, 0, 0, Clock())
-    for lines, percent in ((999, 99), (1000, 100)):
-        assert pacer.pace(replace(START, totals=Totals(lines=lines))).percent == percent
-    assert Pacer(0, 0, 0, Clock()).pace(START).percent == 100
+    whole = replace(START, totals=Totals(lines=1000))
+    assert pacer.pace(whole).percent == 99
+    assert pacer.pace(replace(whole, shards_done=10)).percent == 100
+    nothing = replace(START, totals=Totals(), shards=0, shards_done=0)
+    assert Pacer(0, 0, 0, Clock()).pace(nothing).percent == 100
 
 
 @pytest.mark.parametrize("days", [0.01, 1, 30])

@@ -13,6 +13,7 @@ from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.run import RunRecord
+from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.progress import Pace
 from promptmill.workers.queue import Snapshot
@@ -183,6 +184,20 @@ def test_foreign_folders_are_left_alone(bench: Bench) -> None:
     with pytest.raises(JobError, match=r"keep\.parquet"):
         bench.run(good_rows(1))
     assert [p.name for p in bench.out.iterdir()] == ["keep.parquet"]
+
+
+def test_a_second_driver_is_refused(bench: Bench) -> None:
+    folder = OutputFolder(bench.out)
+    other = DriverLock(folder, print)
+    other.acquire()
+    half = folder.temporary / "of-the-other"
+    half.touch()
+    with pytest.raises(JobError, match="Another promptmill works on"):
+        bench.run(good_rows(1))
+    assert half.exists()
+    other.release()
+    assert bench.run().exit_code == 0
+    assert not half.exists()
 
 
 def test_output_inside_the_input_is_refused(bench: Bench) -> None:

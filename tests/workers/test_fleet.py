@@ -1,0 +1,141 @@
+"""Runs on a Ray of their own, disturbed in every way that a command line sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from promptmill.workers.output_folder import OutputFolder
+
+pytestmark = pytest.mark.ray
+
+ROWS, SHARDS = 20_000, 100
+
+
+class Command:
+    """`promptmill run` as a process of its own, its log in a file."""
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self.log = log
+        with log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "promptmill.workers.cli", *arguments],
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def wait(self) -> int:
+        return self.process.wait(timeout=300)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for something that happens while the command runs."""
+        while not condition():
+            assert self.process.poll() is None, f"ended too soon:\n{self.text}"
+            time.sleep(0.02)
+
+    def worker_pids(self) -> list[int]:
+        return [int(pid) for pid in re.findall(r"worker \d+ on \S+ \(process (\d+)\)", self.text)]
+
+
+class Bench:
+    def __init__(self, folder: Path, model: Path) -> None:
+        self.folder, self.model = folder, model
+        self.source = folder / "in.jsonl"
+        with self.source.open("w") as file:
+            for i in range(ROWS):
+                text = f"hello world {i} " + "one two three four " * 40
+                row = {"id": f"g{i}", "messages": [{"role": "user", "content": text}]}
+                file.write(json.dumps(row) + "\n")
+        self.started = 0
+
+    def start(self, out: str, *options: str) -> Command:
+        self.started += 1
+        arguments = ["run", "-i", str(self.source), "-o", str(self.folder / out)]
+        arguments += ["--model", str(self.model), "--rows-per-shard", str(ROWS // SHARDS)]
+        return Command([*arguments, *options], self.folder / f"log{self.started}")
+
+    def receipts(self, out: str) -> int:
+        return len(list((self.folder / out / "_promptmill" / "receipts").glob("*.json")))
+
+    def check_whole(self, out: str) -> None:
+        """Everything is there, once, with the bytes of an undisturbed run in one process."""
+        folder, calm = self.folder / out, self.folder / "calm"
+        record = OutputFolder(folder).read_record()
+        assert record is not None
+        assert record.totals is not None
+        assert record.totals.rows_ok == ROWS
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == sorted(path.name for path in calm.iterdir())
+        assert len(names) == SHARDS + 1
+        for name in names:
+            if name != "_promptmill":
+                assert (folder / name).read_bytes() == (calm / name).read_bytes()
+        inner = {path.name for path in (folder / "_promptmill").iterdir()}
+        assert inner == {"run.json", "receipts", "rejects"}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Bench:
+    bench = Bench(tmp_path_factory.mktemp("fleet"), tiny_models / "chatml")
+    calm = bench.start("calm", "--local")
+    assert calm.wait() == 0, calm.text
+    return bench
+
+
+def test_killed_workers_are_replaced(bench: Bench) -> None:
+    run = bench.start("workers", "--workers", "2")
+    run.until(lambda: len(run.worker_pids()) == 2 and bench.receipts("workers"))
+    for pid in run.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    assert run.wait() == 0, run.text
+    assert len(re.findall(r"^worker \d+ died$", run.text, re.M)) == 2
+    assert len(run.worker_pids()) > 2
+    assert len(run.text.splitlines()) < 100
+    assert "Traceback" not in run.text
+    bench.check_whole("workers")
+
+
+def test_killed_and_stopped_drivers_lose_nothing(bench: Bench) -> None:
+    killed = bench.start("drivers", "--workers", "2")
+    killed.until(lambda: bench.receipts("drivers") >= 2)
+
+    killed.process.kill()
+    killed.wait()
+    before = bench.receipts("drivers")
+
+    stopped = bench.start("drivers", "--workers", "2")
+    stopped.until(lambda: stopped.worker_pids() and bench.receipts("drivers") > before)
+    stopped.process.terminate()
+    assert stopped.wait() == 128 + signal.SIGTERM, stopped.text
+    assert "taking over" in stopped.text
+    assert not (bench.folder / "drivers" / "_promptmill" / "driver.json").exists()
+    assert not (bench.folder / "drivers" / "_promptmill" / "tmp").exists()
+
+    last = bench.start("drivers", "--workers", "1")
+    assert last.wait() == 0, last.text
+    assert "resumed: " in last.text
+    assert "100 %" in last.text
+    bench.check_whole("drivers")
+
+
+def test_a_frozen_worker_is_given_up(bench: Bench) -> None:
+    run = bench.start("frozen", "--workers", "2")
+    run.until(lambda: len(run.worker_pids()) == 2 and bench.receipts("frozen"))
+    os.kill(run.worker_pids()[0], signal.SIGSTOP)
+    assert run.wait() == 0, run.text
+    assert "went silent" in run.text
+    bench.check_whole("frozen")
