@@ -58,21 +58,22 @@ class ControlSpellings:
         """Whether to look closer: written as JSON, most values show at once that they do not."""
         try:
             return self._in_json.search(msgspec.json.encode(value)) is not None
-        except (OverflowError, ValueError):  # numbers and surrogates that JSON proper has not
+        except (OverflowError, ValueError, RecursionError):  # more than msgspec can write
             return True
 
 
 def strings_in(value: Json) -> Iterator[str]:
-    """All strings of a JSON value, keys of objects included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from value
-        for item in value.values():
-            yield from strings_in(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings_in(item)
+    """All strings of a JSON value, keys of objects included, in any order and at any depth."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            yield from item
+            todo.extend(item.values())
+        elif isinstance(item, list):
+            todo.extend(item)
 
 
 class _Backend(msgspec.Struct):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from promptmill.pipeline.render.chat import Chat
-from promptmill.pipeline.render.controls import ControlSpellings, pattern
+from promptmill.pipeline.render.controls import ControlSpellings, pattern, strings_in
 from promptmill.pipeline.render.environment import TemplateEnvironment
 from promptmill.pipeline.render.shadow import Shadow, plain, shadow_of
 from promptmill.schemas.errors import ErrorCode, RowError
@@ -59,10 +59,11 @@ class ContentTracker:
             RowError: ESCAPE_UNAVAILABLE where content holds control spellings and the template
                 transforms it so that they cannot be followed.
         """
-        shadowed = self._shadowed(chat)
+        if not any(map(self._exchanged.search, strings_in(chat.content))):
+            return Escaped(tuple(self._controls.find_added(text)), tracked=True)
         try:
-            written = shadowed.render()
-        except RowError:
+            written = self._shadowed(chat).render()
+        except (RowError, RecursionError):
             written = ""
         if plain(written) == text:
             return Escaped(tuple(self._controls.find_added(written)), tracked=True)

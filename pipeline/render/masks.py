@@ -90,12 +90,15 @@ class AssistantSpans:
         after = text if continued else _prefix(chat, turn + 1, generation_prompt=False)
         if not text.startswith(after):
             raise _unavailable(
-                f"the template writes messages up to message {turn} differently when others follow"
+                f"the template writes messages up to message {turn} differently when others follow "
+                "(--mask last may do)"
             )
         if not after.startswith(before):
             raise _unavailable(
                 f"message {turn} does not begin as the generation prompt announces it"
             )
+        if len(after) == len(before) and chat.messages[turn]["content"]:
+            raise _unavailable(f"the template leaves message {turn} out")
         bare = after.rstrip()
         ended = len(bare) > len(before) and self._controls.ends(bare)
         return len(before), len(bare) if ended else len(after)

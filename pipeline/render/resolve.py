@@ -8,7 +8,6 @@ templates for models that ship none are not part of promptmill.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
@@ -16,22 +15,19 @@ from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import ChatPrompt
 
-_TEMPLATE_MARKS: Final = "{}\n"
-"""A value with any of these is a template, not a path."""
-
 
 class TemplateResolver:
     """Finds templates for one model and one set of options.
 
     Raises:
-        JobError: `--chat-template` looks like a path, but there is no such file.
+        JobError: `--chat-template` cannot be read.
     """
 
     def __init__(self, bundle: ModelBundle, options: JobOptions) -> None:
         self._bundle = bundle
         self._trusted = options.trust_request_chat_template
         self._named = bundle.chat_templates if bundle.templates_are_named else {}
-        self._given = self._read(options.chat_template)
+        self._given = template_text(options.chat_template, bundle)
 
     def check_trust(self, prompt: ChatPrompt) -> None:
         """Refuse a template that comes with a row, unless rows are trusted.
@@ -77,17 +73,29 @@ class TemplateResolver:
             "give --chat-template with a file, a template text or a name.",
         )
 
-    def _read(self, value: str | None) -> str | None:
-        """The template that `--chat-template` means: a file, a name of the model, or a text."""
-        if value is None or value in self._named:
-            return value
-        if any(mark in value for mark in _TEMPLATE_MARKS):
-            return value
-        try:
-            return Path(value).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise JobError(
-                f"--chat-template {value} looks like a file, but cannot be read: {error}. Give a "
-                "file, a template text, or the name of one of the model's templates "
-                f"({', '.join(sorted(self._named)) or 'it has only one'})."
-            ) from error
+
+def template_text(given: str | None, bundle: ModelBundle) -> str | None:
+    """What `--chat-template` means: a template text, a name of the model's, or a file to read.
+
+    The result means the same again, so that a job resolves it once for workers elsewhere.
+
+    Raises:
+        JobError: the file cannot be read, or holds no template.
+    """
+    named = bundle.templates_are_named and given in bundle.chat_templates
+    if given is None or named or _is_template(given):
+        return given
+    try:
+        text = Path(given).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise JobError(
+            f"--chat-template {given} is neither a template text nor a file that can be read "
+            f"({error}), nor the name of one of the model's templates."
+        ) from error
+    if not _is_template(text):
+        raise JobError(f"The file of --chat-template {given} holds no template.")
+    return text
+
+
+def _is_template(value: str) -> bool:
+    return any(mark in value for mark in "{}\n")

@@ -33,9 +33,9 @@ def settle_tool_calls(place: str, message: JsonObject) -> list[str]:
     warnings: list[str] = []
     settled: list[Json] = []
     for index, call in enumerate(calls):
-        function = _function(call)
+        fields, function = _call(call)
         arguments, problem = _arguments(function.get("arguments"))
-        settled.append({**_object(call), "function": {**function, "arguments": arguments}})
+        settled.append({**fields, "function": {**function, "arguments": arguments}})
         if problem:
             warnings.append(
                 f"{place}.tool_calls[{index}]: arguments {problem}; rendered as an empty object"
@@ -44,18 +44,14 @@ def settle_tool_calls(place: str, message: JsonObject) -> list[str]:
     return warnings
 
 
-def _function(call: Json) -> JsonObject:
+def _call(call: Json) -> tuple[JsonObject, JsonObject]:
+    """The fields of a call, and those of its function."""
     if not isinstance(call, dict):
         raise _invalid("assistant tool_calls entries must be objects.")
     function = call.get("function")
     if call.get("type", "function") != "function" or not isinstance(function, dict):
         raise _invalid("chat completions only support assistant tool_calls of type 'function'.")
-    return function
-
-
-def _object(call: Json) -> JsonObject:
-    assert isinstance(call, dict)
-    return call
+    return call, function
 
 
 def _arguments(given: Json) -> tuple[JsonObject, str | None]:

@@ -127,6 +127,18 @@ def test_content_that_cannot_be_followed_but_is_harmless(chat) -> None:
     assert any("transforms content" in warning for warning in rendered.warnings)
 
 
+def test_deep_nesting_is_counted(chat) -> None:
+    deep: object = "<s>"
+    for _ in range(5_000):
+        deep = [deep]
+    call = {"function": {"name": "f", "arguments": {"x": deep}}}
+    message = {"role": "assistant", "content": "a", "tool_calls": [call]}
+    assert chat(message).warnings == ("1 control token in content",)
+    with pytest.raises(RowError) as caught:
+        chat(message, escape_control_tokens=True)
+    assert caught.value.code is ErrorCode.ESCAPE_UNAVAILABLE
+
+
 TEXT = st.text(st.sampled_from("ab <|>\n"), max_size=8)
 
 

@@ -86,6 +86,10 @@ def test_white_space_of_a_turn_without_end_token_counts(chat) -> None:
             "does not begin as the generation prompt",
         ),
         (
+            "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}",
+            "leaves message 1 out",
+        ),
+        (
             "{% if messages | length < 4 %}{{ raise_exception('too short') }}{% endif %}x",
             "too short",
         ),

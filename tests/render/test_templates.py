@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from promptmill.pipeline.render import template as template_module
+from promptmill.pipeline.render.resolve import template_text
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
 
 USER = {"role": "user", "content": "Hi"}
@@ -51,8 +52,25 @@ def test_a_template_file(chat, tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"
     path.write_bytes("é {{ messages[0].content }}\r\n".encode())
     assert chat(USER, chat_template=str(path)).text == "é Hi"
-    with pytest.raises(JobError, match="cannot be read"):
+    with pytest.raises(JobError, match="nor a file that can be read"):
         chat(USER, chat_template=str(tmp_path / "none.jinja"))
+    path.write_text("no template")
+    with pytest.raises(JobError, match="holds no template"):
+        chat(USER, chat_template=str(path))
+
+
+def test_what_the_option_means_is_settled_once(tmp_path: Path, make_bundle) -> None:
+    path = tmp_path / "mine.jinja"
+    path.write_text("{{ messages }}")
+    named = make_bundle(chat_templates=NAMED, templates_are_named=True)
+    for given, text in (
+        (None, None),
+        ("rag", "rag"),
+        ("a\n", "a\n"),
+        (str(path), "{{ messages }}"),
+    ):
+        assert template_text(given, named) == text
+        assert template_text(text, named) == text
 
 
 def test_a_model_without_template(chat, make_bundle) -> None:
