@@ -9,6 +9,7 @@ from typing import Any
 
 from compare import Verdict, difference, error_difference
 from models import Encoders
+from official import explain
 from units import run_unit
 
 from promptmill.pipeline.encoder import Encoder
@@ -16,6 +17,7 @@ from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.parse.rows import parse_row
 from promptmill.pipeline.render.harmony import HarmonyRenderer
 from promptmill.pipeline.render.hf import HfRenderer
+from promptmill.pipeline.render.official import OfficialRenderer
 from promptmill.pipeline.render.variables import merged_kwargs
 from promptmill.pipeline.steps import Job, TokenizedJob
 from promptmill.schemas.errors import RowError, Stage
@@ -42,6 +44,13 @@ CHAT_FIELDS = (
     "documents",
     "reasoning_effort",
 )
+MEDIA_OPTIONS = (
+    "limit_mm_per_prompt",
+    "mm_processor_kwargs",
+    "allowed_media_domains",
+    "interleave_mm_strings",
+)
+"""Settings of the server's engine that are options of a job."""
 MEDIA_MODELS = ("_vl", "llava", "gemma3_mm", "internvl", "pixtral")
 
 
@@ -49,7 +58,7 @@ def is_in_group(case: dict[str, Any], group: str | None) -> bool:
     """Whether a case belongs to one of the groups text, media, deepseek."""
     if group is None:
         return True
-    model = str(case["input"].get("model_dir", ""))
+    model = str(case.get("model_dir") or case["input"].get("model_dir", ""))
     mode = str((case["input"].get("engine") or {}).get("tokenizer_mode", ""))
     if mode.startswith("deepseek_v4") or "deepseek_recipe" in model:
         found = "deepseek"
@@ -74,22 +83,27 @@ class CaseRunner:
             return run_unit(case)
         if not self._encoders.folder(given["model_dir"]).is_dir():
             return Verdict(case["id"], label, False, f"no model folder {given['model_dir']}")
-        encoder = self._encoder(given)
+        encoder = self.encoder(given)
         if given["kind"] == "tokenizer_info":
             reason = tokenizer_info_difference(encoder, expected["result"])
         else:
             reason, rule = self._row_difference(encoder, given, expected)
+            if reason is not None and isinstance(encoder.renderer, OfficialRenderer):
+                rule = explain(body_of(given), reason)
+                reason = None if rule is not None else reason
             return Verdict(case["id"], label, reason is None, reason or "", rule)
         return Verdict(case["id"], label, reason is None, reason or "")
 
-    def _encoder(self, given: dict[str, Any]) -> Encoder:
+    def encoder(self, given: dict[str, Any]) -> Encoder:
+        """The encoder for a case's model and the settings of its server."""
         engine, server = given.get("engine") or {}, given.get("server") or {}
         options: dict[str, object] = {
             "max_model_len": engine.get("max_model_len", 4096),
             "tokenizer_mode": engine.get("tokenizer_mode", "auto"),
             "trust_request_chat_template": server.get("trust_request_chat_template", True),
             "default_chat_template_kwargs": server.get("default_chat_template_kwargs") or {},
-        }
+            "trust_request_mm_kwargs": server.get("trust_request_mm_kwargs", True),
+        } | {name: engine[name] for name in MEDIA_OPTIONS if name in engine}
         for name in ("chat_template", "chat_template_content_format"):
             if server.get(name) is not None:
                 options[name] = server[name]

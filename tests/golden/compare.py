@@ -17,6 +17,7 @@ DIFFERENCES = {
     "typed_placeholder": "a typed placeholder beside media of its modality is refused",
     "media_offsets": "rows with media have offsets too",
     "no_content": "messages never quote the row's content (some of the server's do)",
+    "deepseek_text": "DeepSeek's text follows the official library, its spans the server",
     "own_500": "what the server answers with 500 or 501 for the user's input is a clean row error",
 }
 """The deliberate differences, by rule."""

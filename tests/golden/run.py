@@ -2,6 +2,7 @@
 """Run golden cases of the reference front end through our own code.
 
     python tests/golden/run.py [--group text|media|deepseek] FILE...
+    python tests/golden/run.py --deepseek FILE
     python tests/golden/run.py --sweep FILE [--data-root DIR] [--limit N]
 
 One line for each case that differs, totals for each kind and model; exit code 0 only when every
@@ -17,8 +18,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import official
 from cases import CaseRunner, is_in_group
 from compare import DIFFERENCES
+from deepseek import run_deepseek
+from media import run_media_case
 from sweep import run_sweep
 
 HERE = Path(__file__).resolve().parent
@@ -28,13 +32,19 @@ SHARED = HERE.parents[2] / "shared"
 def main() -> int:
     """Parse arguments, run, report."""
     args = _arguments()
-    if args.sweep is not None:
+    if args.deepseek is not None:
+        verdicts = run_deepseek(args.deepseek, args.models)
+    elif args.sweep is not None:
         verdicts = run_sweep(args.sweep, args.data_root, args.models, args.limit)
     else:
         runner = CaseRunner(args.models)
         lines = (line for file in args.files for line in file.open(encoding="utf-8"))
         cases = (json.loads(line) for line in lines if line.strip())
-        verdicts = (runner.run(case) for case in cases if is_in_group(case, args.group))
+        verdicts = (
+            run_media_case(runner, case) if "family" in case else runner.run(case)
+            for case in cases
+            if is_in_group(case, args.group)
+        )
     failed, totals, explained = 0, Counter[tuple[str, str]](), Counter[str]()
     for verdict in verdicts:
         totals[verdict.kind, "ok" if verdict.good else "FAILED"] += 1
@@ -55,7 +65,8 @@ def _report(totals: Counter[tuple[str, str]], explained: Counter[str]) -> None:
         good, bad = totals[kind, "ok"], totals[kind, "FAILED"]
         print(f"{kind}: {good} passed, {bad} failed")
     for rule, count in sorted(explained.items()):
-        print(f"  deliberate difference {rule} ({count}): {DIFFERENCES[rule]}")
+        meaning = (DIFFERENCES | official.DIFFERENCES)[rule]
+        print(f"  deliberate difference {rule} ({count}): {meaning}")
     good = sum(n for (_, result), n in totals.items() if result == "ok")
     print(f"{good} passed, {sum(totals.values()) - good} failed")
 
@@ -65,12 +76,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("files", nargs="*", type=Path, help="case files, one JSON case a line")
     parser.add_argument("--group", choices=("text", "media", "deepseek"), default=None)
     parser.add_argument("--sweep", type=Path, default=None, help="a sweep file (.jsonl or .xz)")
+    parser.add_argument("--deepseek", type=Path, default=None, help="cases of DeepSeek's library")
     parser.add_argument("--data-root", type=Path, default=SHARED / "data")
     parser.add_argument("--models", type=Path, default=None, help="folder of model folders")
     parser.add_argument("--limit", type=int, default=None, help="only the first N sweep cases")
     args = parser.parse_args()
-    if not args.files and args.sweep is None:
-        parser.error("name case files, or --sweep FILE")
+    if not args.files and args.sweep is None and args.deepseek is None:
+        parser.error("name case files, --sweep FILE or --deepseek FILE")
     return args
 
 

@@ -1,0 +1,155 @@
+"""Golden media cases and tables of counts, run through our own code."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections import defaultdict
+from types import ModuleType
+from typing import Any
+
+from cases import CaseRunner, run_prompts
+from compare import Verdict, difference, error_difference
+from models import SHARED
+
+from promptmill.pipeline.encoder import Encoder
+from promptmill.pipeline.steps import TokenizedJob
+from promptmill.schemas.errors import ErrorCode, RowError
+from promptmill.schemas.media import MediaSpan
+
+CONTEXT_LENGTH = 32_768
+"""Of a media case that names none."""
+
+OFFICIAL = ("deepseek_v4_vl", "deepseek_v41_vl")
+"""Families whose text follows the official library: their spans are compared, not their text."""
+
+Placed = dict[str, list[tuple[int, int, list[list[int]]]]]
+"""By modality: offset, length and runs of embeddings."""
+
+
+def run_media_case(runner: CaseRunner, case: dict[str, Any]) -> Verdict:
+    """One case of media.jsonl."""
+    given = given_of(case)
+    encoder = runner.encoder(given)
+    found = run_prompts(encoder, given)
+    reason, rule = media_difference(encoder, found, case)
+    return Verdict(case["id"], f"media {case['family']}", reason is None, reason or "", rule)
+
+
+def given_of(case: dict[str, Any]) -> dict[str, Any]:
+    """The case's input as other golden cases have it, its media made."""
+    given = case["input"]
+    engine = {"max_model_len": CONTEXT_LENGTH, **(given.get("engine") or {})}
+    messages = made(given["messages"])
+    return {**given, "messages": messages, "engine": engine, "kind": "chat"} | {
+        "model_dir": case["model_dir"]
+    }
+
+
+def made(value: Any) -> Any:
+    """A JSON value with `gen:` specs replaced by the media they describe."""
+    if isinstance(value, dict):
+        return {key: made(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [made(item) for item in value]
+    if isinstance(value, str) and value.startswith("genb64:"):
+        return genmedia().audio_b64("gen:" + value.removeprefix("genb64:"))
+    return genmedia().expand(value)
+
+
+@functools.cache
+def genmedia() -> ModuleType:
+    """The module beside the cases that makes their media."""
+    spec = importlib.util.spec_from_file_location("genmedia", SHARED / "golden" / "genmedia.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def media_difference(
+    encoder: Encoder, found: list[TokenizedJob] | RowError, case: dict[str, Any]
+) -> tuple[str | None, str | None]:
+    """Why a case differs (None: it does not), and the rule that explains a difference."""
+    expected = case["expected"]
+    wanted = expected.get("error")
+    if isinstance(found, RowError):
+        if wanted is not None:
+            return media_error_difference(found, wanted)
+        if found.code is ErrorCode.PLACEHOLDER_IN_TEXT and "typed" in case["id"]:
+            return None, "typed_placeholder"
+        return f"refused: {found.code} {found.message}", None
+    if wanted is not None:
+        return f"accepted, the reference refused: {wanted['message'][:200]}", None
+    (item,) = found
+    if case["family"] in OFFICIAL:
+        return official_difference(item, expected), "deepseek_text"
+    checks = (
+        difference(item.tokens.ids.tolist(), ids_of(expected), "ids"),
+        difference(placed(item.spans), placed_there(expected), "spans"),
+        engine_difference(encoder, item, expected.get("engine_error")),
+    )
+    return next((reason for reason in checks if reason), None), None
+
+
+def media_error_difference(ours: RowError, theirs: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The same for two errors."""
+    if ours.code is ErrorCode.INTERNAL_ERROR:
+        return f"ours is internal: {ours.message}", None
+    if theirs["type"] in ("AssertionError", "RuntimeError"):
+        lost = ours.code in {ErrorCode.MEDIA_SPLIT, ErrorCode.PLACEHOLDER_MISMATCH}
+        turned = ours.code is ErrorCode.MEDIA_UNSUPPORTED and "EXIF" in ours.message
+        return (None if lost or turned else f"{ours.code} for {theirs['type']}"), "media_lost"
+    if theirs["http_status"] >= 500:
+        return None, "own_500"
+    if theirs["type"] == "VLLMValidationError":
+        return error_difference(ours, theirs), None
+    return None, None
+
+
+def ids_of(expected: dict[str, Any]) -> list[int]:
+    """The ids of an answer, given one by one or by runs."""
+    if "prompt_token_ids" in expected:
+        return list(expected["prompt_token_ids"])
+    return [i for i, count in expected["prompt_token_ids_rle"] for _ in range(count)]
+
+
+def placed(spans: tuple[MediaSpan, ...]) -> Placed:
+    """Our spans by modality."""
+    found: Placed = defaultdict(list)
+    for span in spans:
+        runs = [[a, a + n] for a, n in span.embed_runs or ((0, span.length),) if n]
+        found[span.modality.value].append((span.offset, span.length, runs))
+    return dict(found)
+
+
+def placed_there(expected: dict[str, Any]) -> Placed:
+    """The reference's."""
+    return {
+        modality: [
+            (one["offset"], one["length"], one.get("is_embed_runs", [[0, one["length"]]]))
+            for one in found
+        ]
+        for modality, found in (expected.get("mm_placeholders") or {}).items()
+    }
+
+
+def official_difference(item: TokenizedJob, expected: dict[str, Any]) -> str | None:
+    """Spans of equal number and embeddings; pads in front depend on the text before."""
+    ours, theirs = (
+        [sum(b - a for a, b in runs) for found in one.values() for _, _, runs in found]
+        for one in (placed(item.spans), placed_there(expected))
+    )
+    return difference(ours, theirs, "embeddings of spans")
+
+
+def engine_difference(
+    encoder: Encoder, item: TokenizedJob, wanted: dict[str, Any] | None
+) -> str | None:
+    """What the engine refuses after rendering, we refuse."""
+    try:
+        encoder.settler.settle(item)
+    except RowError as error:
+        return None if wanted is not None else f"refused after rendering: {error.message}"
+    return None if wanted is None else f"the engine refuses: {wanted['message']}"
