@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.request import RawRow
-from promptmill.workers.queue import RowRange
+from promptmill.workers.leases import RowRange
 
 BATCH_ROWS = 1024
 BATCH_BYTES = 4 << 20

@@ -19,8 +19,8 @@ import psutil
 
 from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError
+from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.queue import Snapshot
 
 BEAT_SECONDS = 3.0
 WATCH_SECONDS = 15.0

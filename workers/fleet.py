@@ -19,7 +19,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import JobError
 from promptmill.workers.environment import ONE_THREAD
-from promptmill.workers.queue import JobQueue, Snapshot, Work
+from promptmill.workers.leases import Snapshot, Work
+from promptmill.workers.queue import JobQueue
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 

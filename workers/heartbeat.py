@@ -7,7 +7,8 @@ from threading import Event, Thread
 from types import TracebackType
 
 from promptmill.schemas.run import Totals
-from promptmill.workers.queue import LEASE_SECONDS, RowRange, ShardQueue
+from promptmill.workers.leases import RowRange, ShardQueue
+from promptmill.workers.queue import LEASE_SECONDS
 
 STALL_SECONDS = 900.0
 """A batch that takes longer is taken for a hang: its lease is renewed no more."""

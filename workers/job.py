@@ -11,6 +11,7 @@ from pathlib import Path
 from promptmill.pipeline.model.length import check_max_model_len
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
+from promptmill.pipeline.render.resolve import template_text
 from promptmill.schemas import profile
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
@@ -19,6 +20,7 @@ from promptmill.schemas.options import JobOptions
 from promptmill.schemas.shard import Plan
 from promptmill.workers.fingerprint import fingerprint, identity
 from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.start_probe import probe_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +35,16 @@ class Job:
     """When planning began (Unix time)."""
     clock: datetime
     """What templates are told the time is."""
+    probed: tuple[str, ...]
+    """What a look at the model and its template found."""
     identity: JsonObject
     fingerprint: str
     folder: OutputFolder
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What loading and planning noticed."""
-        return (*self.bundle.warnings, *self.plan.warnings)
+        """What loading, probing and planning noticed."""
+        return (*self.bundle.warnings, *self.probed, *self.plan.warnings)
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -70,7 +74,7 @@ def resolve_job(options: JobOptions) -> Job:
     options = options.model_copy(
         update={
             "max_model_len": check_max_model_len(bundle, options.max_model_len),
-            "chat_template": _template_text(options.chat_template, bundle),
+            "chat_template": template_text(options.chat_template, bundle),
         }
     )
     planned_at = time.time()
@@ -83,6 +87,7 @@ def resolve_job(options: JobOptions) -> Job:
         plan=plan,
         planned_at=planned_at,
         clock=clock,
+        probed=probe_job(bundle, options, clock),
         identity=parts,
         fingerprint=fingerprint(parts),
         folder=OutputFolder(folder.root, len(plan.shards), options.format),
@@ -96,19 +101,6 @@ def _check_apart(output: Path, inputs: tuple[str, ...]) -> None:
             raise JobError(
                 f"The output {output} lies in the input {name}. Name an output folder outside."
             )
-
-
-def _template_text(given: str | None, bundle: ModelBundle) -> str | None:
-    """The content of a template file, so that workers on other machines need no such file."""
-    if given is None or given in bundle.chat_templates or any(mark in given for mark in "{}\n"):
-        return given
-    try:
-        return Path(given).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(
-            f"--chat-template {given} is neither a template text nor a file that can be read "
-            f"({error}), nor the name of one of the model's templates."
-        ) from error
 
 
 def _recorded_clock(folder: OutputFolder) -> datetime | None:

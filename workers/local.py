@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from threading import Thread
 
-from promptmill.workers.queue import JobQueue, Snapshot, Work
+from promptmill.workers.leases import Snapshot, Work
+from promptmill.workers.queue import JobQueue
 from promptmill.workers.work import WorkerSetup
 
 POLL_SECONDS = 0.1

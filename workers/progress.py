@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from promptmill.workers.queue import Snapshot
+from promptmill.workers.leases import Snapshot
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

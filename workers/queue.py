@@ -6,7 +6,7 @@ directly, and tests drive it with a clock of their own. Executing a shard twice 
 still open and ignored where it is not.
 
 A worker says which rows it takes before it takes them. When it dies, these rows are gone
-through one by one in the next attempt, until a single row has ended `ROW_DEATHS` workers: that
+through one by one in the next attempt, until a single row has ended `ROW_DEATHS` attempts: that
 row becomes a reject and the rest of the shard is kept.
 """
 
@@ -14,100 +14,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from threading import Lock
-from typing import NamedTuple, Protocol
 
 from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.run import Totals
-from promptmill.schemas.shard import Shard
+from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Snapshot, Work
 
 LEASE_SECONDS = 30.0
 """How long a lease lives without a sign of life. Workers renew it every sixth of that."""
 ROW_DEATHS = 2
-"""Workers that one row must end, alone in its batch, before it is blamed: one could be chance."""
+"""Attempts that one row must end, alone in its batch, before it is guilty: one could be chance."""
 SHARD_DEATHS = 12
-"""Workers that a shard may end without any row to blame."""
+"""Attempts that may end without any row to blame."""
 SHARD_FAILURES = 3
 """Attempts of a shard that may end in an error of the process (disk, network)."""
 BREAKER_ROWS = 1000
 """So many first rows that all fail in the same way stop the run."""
-
-
-class RowRange(NamedTuple):
-    """A half-open range of `row_index`."""
-
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """One attempt at one shard."""
-
-    id: int
-    shard: Shard
-    careful: tuple[RowRange, ...] = ()
-    """Rows to take one at a time: a worker died on them."""
-    crashed: dict[int, str] = field(default_factory=dict)
-    """Rows to reject untouched, by `row_index`: what they did to their workers."""
-
-
-class Order(StrEnum):
-    """What a worker is told when there is no lease for it."""
-
-    WAIT = "wait"
-    """Every open shard is leased; one may come back."""
-    STOP = "stop"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """The queue as the driver sees it."""
-
-    totals: Totals
-    """Committed shards and, so far, those in work."""
-    shards: int
-    shards_done: int
-    workers: int
-    """Workers that said they are ready and are not known to be dead."""
-    failure: str | None
-    """Why the run must stop; None while it need not."""
-    silent: tuple[str, ...]
-    """Workers whose lease ran out since the last snapshot."""
-    notes: tuple[str, ...]
-    """What happened since the last snapshot, for the log."""
-    held: tuple[str, ...]
-    """Who holds what, the oldest first, a few of them."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether every shard is committed."""
-        return self.shards_done == self.shards
-
-
-class ShardQueue(Protocol):
-    """The side of the queue that workers see; see `JobQueue` for what the calls mean."""
-
-    def hello(self, worker: str, note: str) -> None:
-        """A worker is ready."""
-
-    def lease(self, worker: str) -> Lease | Order:
-        """Ask for work."""
-
-    def begin(self, lease: int, rows: RowRange | None, done: Totals) -> bool:
-        """Say which rows come next and what is done so far."""
-
-    def renew(self, lease: int) -> bool:
-        """Say that the worker is alive."""
-
-    def commit(self, lease: int, shard: int, totals: Totals) -> None:
-        """The shard's receipt is published."""
-
-    def fail(self, lease: int, message: str, *, fatal: bool) -> None:
-        """The attempt ended in an error."""
 
 
 @dataclass(slots=True)
@@ -128,19 +52,7 @@ class _Trouble:
     deaths: int = 0
     careful: list[RowRange] = field(default_factory=list)
     row_deaths: Counter[int] = field(default_factory=Counter)
-    crashed: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What is to be done."""
-
-    shards: Sequence[Shard]
-    """All of the plan, by index."""
-    committed: Sequence[int] = ()
-    """Indices of shards whose receipts exist already."""
-    resumed: Totals = field(default_factory=Totals)
-    """The counts of those receipts."""
+    guilty: dict[int, Blame] = field(default_factory=dict)
 
 
 class JobQueue:
@@ -231,22 +143,25 @@ class JobQueue:
             self._trouble.pop(shard, None)
             self._check_breaker()
 
-    def fail(self, lease: int, message: str, *, fatal: bool) -> None:
-        """An attempt ended in an error: the run ends if it is fatal or comes again and again."""
+    def fail(self, lease: int, failure: Failure, message: str) -> None:
+        """An attempt ended in an error: what becomes of the shard and the run."""
         with self._lock:
-            held = self._held.pop(lease, None)
+            held = self._held.get(lease)
             if held is None:
                 return
             index = held.lease.shard.index
-            trouble = self._trouble.setdefault(index, _Trouble())
-            trouble.failures += 1
-            if fatal:
+            if failure is Failure.RUN:
                 self._stop(message)
-            elif trouble.failures >= SHARD_FAILURES:
-                self._stop(f"Shard {index} failed {trouble.failures} times, last with: {message}")
+            elif failure is Failure.ROWS:
+                self._give_back(held, Blame(ErrorCode.INTERNAL_ERROR, message))
             else:
-                self._notes.append(f"shard {index} failed and is tried again: {message}")
-                self._pending.append(index)
+                self._give_back(held, None)
+                trouble = self._trouble.setdefault(index, _Trouble())
+                trouble.failures += 1
+                if trouble.failures >= SHARD_FAILURES:
+                    self._stop(f"Shard {index} failed {trouble.failures} times, last: {message}")
+                else:
+                    self._notes.append(f"shard {index} failed: {message}")
 
     def lost(self, worker: str, reason: str) -> bool:
         """`worker` died and whatever it held goes back; whether it had ever been ready."""
@@ -255,7 +170,7 @@ class JobQueue:
             self._workers.discard(worker)
             self._notes.append(f"worker {worker} {reason}")
             for held in [h for h in self._held.values() if h.worker == worker]:
-                self._give_back(held, reason)
+                self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, reason))
             return ready
 
     def stop(self) -> None:
@@ -288,7 +203,7 @@ class JobQueue:
         self._leases += 1
         trouble = self._trouble.get(index, _Trouble())
         lease = Lease(
-            self._leases, self._shards[index], tuple(trouble.careful), dict(trouble.crashed)
+            self._leases, self._shards[index], tuple(trouble.careful), dict(trouble.guilty)
         )
         now = self._now()
         self._held[lease.id] = _Held(lease, worker, now, now + self._lease_seconds)
@@ -314,37 +229,28 @@ class JobQueue:
             self._silent.append(held.worker)
             self._workers.discard(held.worker)
             self._notes.append(f"worker {held.worker} went silent")
-            self._give_back(held, "went silent")
+            self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, "went silent"))
         deadlines = [held.deadline for held in self._held.values()]
         self._next_expiry = min(deadlines, default=now + self._lease_seconds)
 
-    def _give_back(self, held: _Held, reason: str) -> None:
+    def _give_back(self, held: _Held, blame: Blame | None) -> None:
+        """Take a lease back; `blame` is for the rows at work."""
         del self._held[held.lease.id]
         index = held.lease.shard.index
         if self._done[index]:
             return
         self._notes.append(f"shard {index} of worker {held.worker} goes back to the queue")
+        self._pending.appendleft(index)
+        if blame is None:
+            return
         trouble = self._trouble.setdefault(index, _Trouble())
-        self._blame(trouble, held.rows, reason)
+        _narrow(trouble, held.rows, blame)
         if trouble.deaths >= SHARD_DEATHS:
             self._stop(
-                f"Shard {index} ended {trouble.deaths} workers and no single row is to blame "
-                f"(last: {reason}). Look at the memory of the workers' machines, or cut smaller "
-                "shards (--shard-bytes)."
+                f"Shard {index} ended {trouble.deaths} attempts and no single row is to blame "
+                f"(last: {blame.reason}). Look at the memory of the workers' machines, or cut "
+                "smaller shards (--shard-bytes)."
             )
-        self._pending.appendleft(index)
-
-    def _blame(self, trouble: _Trouble, rows: RowRange | None, reason: str) -> None:
-        trouble.deaths += 1
-        if rows is None:
-            return
-        if rows.stop - rows.start > 1:
-            trouble.careful.append(rows)
-            return
-        trouble.row_deaths[rows.start] += 1
-        if trouble.row_deaths[rows.start] >= ROW_DEATHS:
-            trouble.crashed[rows.start] = reason
-            trouble.deaths = 0
 
     def _all_totals(self) -> Totals:
         return sum((held.done for held in self._held.values()), self._totals)
@@ -365,3 +271,17 @@ class JobQueue:
     def _stop(self, failure: str) -> None:
         self._failure = self._failure or failure
         self._stopped = True
+
+
+def _narrow(trouble: _Trouble, rows: RowRange | None, blame: Blame) -> None:
+    """Learn from an attempt that ended while `rows` were at work."""
+    trouble.deaths += 1
+    if rows is None:
+        return
+    if rows.stop - rows.start > 1:
+        trouble.careful.append(rows)
+        return
+    trouble.row_deaths[rows.start] += 1
+    if trouble.row_deaths[rows.start] >= ROW_DEATHS:
+        trouble.guilty[rows.start] = blame
+        trouble.deaths = 0

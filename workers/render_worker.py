@@ -11,7 +11,7 @@ from ray import ObjectRef
 
 from promptmill.schemas.run import Totals
 from promptmill.workers.environment import ONE_THREAD
-from promptmill.workers.queue import Lease, Order, RowRange
+from promptmill.workers.leases import Failure, Lease, Order, RowRange
 from promptmill.workers.work import WorkerSetup
 
 Handle: TypeAlias = Any
@@ -50,9 +50,9 @@ class RemoteQueue:
         call: ObjectRef[None] = self._handle.commit.remote(lease, shard, totals)
         ray.get(call)
 
-    def fail(self, lease: int, message: str, *, fatal: bool) -> None:
+    def fail(self, lease: int, failure: Failure, message: str) -> None:
         """See `JobQueue`."""
-        call: ObjectRef[None] = self._handle.fail.remote(lease, message, fatal=fatal)
+        call: ObjectRef[None] = self._handle.fail.remote(lease, failure, message)
         ray.get(call)
 
 

@@ -23,10 +23,10 @@ from promptmill.workers.environment import quieten_ray
 from promptmill.workers.fingerprint import differences
 from promptmill.workers.input_guard import check_inputs
 from promptmill.workers.job import Job, resolve_job
+from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.progress import Pacer, Reporter, progress_line
-from promptmill.workers.queue import Snapshot, Work
 from promptmill.workers.shard_job import ShardJob
 from promptmill.workers.signals import StopSignal
 from promptmill.workers.summary import summary

@@ -8,6 +8,7 @@ receipt stands.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -28,9 +29,11 @@ from promptmill.schemas.request import EncodedBatch, RawRow, Reject
 from promptmill.schemas.run import Receipt, RejectExample, Totals, WrittenFile
 from promptmill.workers.batches import batches
 from promptmill.workers.counts import add_examples, batch_totals
+from promptmill.workers.leases import Blame, Lease, RowRange
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.queue import Lease, RowRange
 from promptmill.workers.stopwatch import Stopwatch
+
+log = logging.getLogger(__name__)
 
 Begin = Callable[[RowRange | None, Totals], bool]
 """Told before every batch which rows come and what is done; False: the lease is void."""
@@ -38,6 +41,10 @@ Begin = Callable[[RowRange | None, Totals], bool]
 
 class LeaseLost(Exception):
     """Someone else has this shard now, or the run stops: give up, publish nothing."""
+
+
+class EncodeFailed(Exception):
+    """Our own failure on the rows at work, one of which must be to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,7 @@ def run_shard(lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> Re
 
     Raises:
         LeaseLost: the attempt was given up.
+        EncodeFailed: it ended on the rows that were announced last.
         JobError: the run must end: the input changed, no chat template can be resolved, or a
             reject under `--on-error fail`.
     """
@@ -124,20 +132,29 @@ class _Attempt:
     def _encoded(self, reader: ShardReader) -> Iterator[EncodedBatch]:
         """The shard batch by batch, counted."""
         lease = self._lease
-        alone = [*lease.careful, *(RowRange(row, row + 1) for row in lease.crashed)]
+        alone = [*lease.careful, *(RowRange(row, row + 1) for row in lease.guilty)]
         for batch in self._watch.each("read", batches(reader, alone)):
             rows = RowRange(batch[0].row_index, batch[-1].row_index + 1)
             self._announce(rows)
-            if rows.start in lease.crashed:
-                encoded = EncodedBatch([], [_crashed(batch[0], lease.crashed[rows.start])])
+            if (blame := lease.guilty.get(rows.start)) is not None:
+                encoded = EncodedBatch([], [_untouched(batch[0], blame)])
             else:
-                with self._watch.step("encode"):
-                    encoded = self._encoder.encode(batch)
+                encoded = self._encode(batch)
             self._totals += batch_totals(len(batch), encoded)
             add_examples(self._examples, encoded.rejects)
             for reject in encoded.rejects:
                 self._check_fatal(reject)
             yield encoded
+
+    def _encode(self, batch: list[RawRow]) -> EncodedBatch:
+        try:
+            with self._watch.step("encode"):
+                return self._encoder.encode(batch)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic in Rust is no Exception
+            log.exception("rows %d to %d failed", batch[0].row_index, batch[-1].row_index)
+            raise EncodeFailed(type(error).__name__) from error
 
     def _announce(self, rows: RowRange | None) -> None:
         if not self._begin(rows, self._totals):
@@ -173,13 +190,14 @@ class _Attempt:
         return self._job.folder.read_receipt(receipt.shard) or receipt
 
 
-def _crashed(row: RawRow, reason: str) -> Reject:
-    error = RowError(
-        ErrorCode.WORKER_CRASHED,
-        f"Alone in its batch, this row ended its worker process again and again ({reason}). "
-        "Look at its size and at the media it names.",
+def _untouched(row: RawRow, blame: Blame) -> Reject:
+    """A row that ended attempts, alone in its batch."""
+    what = "ended its worker process" if blame.code is ErrorCode.WORKER_CRASHED else "failed"
+    message = (
+        f"Alone in its batch, this row {what} again and again ({blame.reason}). Look at its size "
+        "and at the media it names; the worker's log may say more."
     )
-    return Reject(row, error)
+    return Reject(row, RowError(blame.code, message))
 
 
 def _sha256(path: Path) -> str:

@@ -15,8 +15,8 @@ from promptmill.pipeline.encoder import Encoder
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.workers.heartbeat import Heartbeat
-from promptmill.workers.queue import Lease, Order, ShardQueue
-from promptmill.workers.shard_job import LeaseLost, ShardJob, run_shard
+from promptmill.workers.leases import Failure, Lease, Order, ShardQueue
+from promptmill.workers.shard_job import EncodeFailed, LeaseLost, ShardJob, run_shard
 
 log = logging.getLogger(__name__)
 
@@ -92,11 +92,13 @@ class Worker:
         except LeaseLost:
             return
         except JobError as error:
-            self._queue.fail(lease.id, str(error), fatal=True)
-        except Exception as error:  # whatever it is, other shards may go well
+            self._queue.fail(lease.id, Failure.RUN, str(error))
+        except EncodeFailed as error:
+            self._queue.fail(lease.id, Failure.ROWS, str(error))
+        except Exception as error:  # whatever it is, the next attempt may go well
             log.exception("shard %d failed", lease.shard.index)
             message = f"{type(error).__name__}: {error}"
-            self._queue.fail(lease.id, message, fatal=False)
+            self._queue.fail(lease.id, Failure.ATTEMPT, message)
         else:
             self._rows += receipt.totals.lines
             self._queue.commit(lease.id, lease.shard.index, receipt.totals)

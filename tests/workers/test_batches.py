@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from promptmill.schemas.request import RawRow
 from promptmill.workers.batches import batches, weight
-from promptmill.workers.queue import RowRange
+from promptmill.workers.leases import RowRange
 
 
 @given(

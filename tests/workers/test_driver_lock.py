@@ -16,8 +16,8 @@ from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import Totals
 from promptmill.workers import driver_lock
 from promptmill.workers.driver_lock import DriverLock, DriverState, read_driver, runs_here
+from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.queue import Snapshot
 
 SNAPSHOT = Snapshot(
     totals=Totals(),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from promptmill.schemas.run import Totals
+from promptmill.workers.leases import Snapshot
 from promptmill.workers.progress import BarReporter, LineReporter, Pacer, duration, progress_line
-from promptmill.workers.queue import Snapshot
 
 START = Snapshot(
     totals=Totals(lines=100, tokens=1000),

@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.run import Totals
 from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Shard
+from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Work
 from promptmill.workers.queue import (
     BREAKER_ROWS,
     LEASE_SECONDS,
     SHARD_DEATHS,
     SHARD_FAILURES,
     JobQueue,
-    Lease,
-    Order,
-    RowRange,
-    Work,
 )
 
 FILE = InputFile("/in.jsonl", "in.jsonl", InputKind.JSONL, InputCompression.NONE, 1000)
@@ -119,13 +117,13 @@ def test_a_poison_row_is_found_and_blamed() -> None:
         lease = take(jobs, f"w{deaths}")
         for rows in cut(lease):
             assert jobs.begin(lease.id, rows, Totals())
-            if rows.start <= 7 < rows.stop and 7 not in lease.crashed:
+            if rows.start <= 7 < rows.stop and 7 not in lease.guilty:
                 jobs.lost(f"w{deaths}", "died")
                 deaths += 1
                 break
         else:
             break
-    assert lease.crashed == {7: "died"}
+    assert lease.guilty == {7: Blame(ErrorCode.WORKER_CRASHED, "died")}
     assert deaths == 3
 
 
@@ -136,6 +134,21 @@ def cut(lease: Lease) -> list[RowRange]:
     return singles + [r for r in (RowRange(0, 5), RowRange(5, 10)) if r.start not in alone]
 
 
+def test_rows_that_fail_in_our_own_code_are_found_in_the_same_way() -> None:
+    jobs = queue(1)
+    while True:
+        lease = take(jobs)
+        for rows in cut(lease):
+            assert jobs.begin(lease.id, rows, Totals())
+            if rows.start <= 7 < rows.stop and 7 not in lease.guilty:
+                jobs.fail(lease.id, Failure.ROWS, "TypeError")
+                break
+        else:
+            break
+    assert lease.guilty == {7: Blame(ErrorCode.INTERNAL_ERROR, "TypeError")}
+    assert jobs.snapshot().failure is None
+
+
 def test_one_chance_death_blames_no_row() -> None:
     jobs = queue(1)
     for worker in ("a", "b"):
@@ -143,7 +156,7 @@ def test_one_chance_death_blames_no_row() -> None:
         jobs.begin(lease.id, RowRange(3, 4), Totals())
         if worker == "a":
             jobs.lost(worker, "died")
-    assert lease.crashed == {}
+    assert lease.guilty == {}
 
 
 def test_a_shard_that_kills_without_a_guilty_row_ends_the_run() -> None:
@@ -162,14 +175,14 @@ def test_errors_are_tried_again_until_they_repeat() -> None:
         lease = take(jobs)
         if lease.shard.index == 1:
             lease = take(jobs)
-        jobs.fail(lease.id, "OSError: disk full", fatal=False)
+        jobs.fail(lease.id, Failure.ATTEMPT, "OSError: disk full")
     assert "disk full" in (jobs.snapshot().failure or "")
 
 
 def test_a_fatal_error_ends_the_run_at_once() -> None:
     jobs = queue(2)
     first, second = take(jobs, "a"), take(jobs, "b")
-    jobs.fail(first.id, "no chat template", fatal=True)
+    jobs.fail(first.id, Failure.RUN, "no chat template")
     assert jobs.snapshot().failure == "no chat template"
     assert not jobs.begin(second.id, RowRange(0, 1), Totals())
     assert jobs.lease("a") is Order.STOP

@@ -14,9 +14,9 @@ from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.run import RunRecord
 from promptmill.workers.driver_lock import DriverLock
+from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.progress import Pace
-from promptmill.workers.queue import Snapshot
 from promptmill.workers.run import Outcome, run
 from promptmill.workers.status import status
 

@@ -12,11 +12,12 @@ import pytest
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
+from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.run import Receipt, Totals
 from promptmill.schemas.shard import Shard
+from promptmill.workers.leases import Blame, Lease, RowRange
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.queue import Lease, RowRange
 from promptmill.workers.shard_job import LeaseLost, ShardJob, run_shard
 
 ROWS = 40
@@ -82,7 +83,9 @@ def test_care_changes_no_byte(bench: Bench) -> None:
 
 
 def test_a_blamed_row_is_rejected_untouched(bench: Bench) -> None:
-    receipt = bench.run("crashed", Lease(1, bench.shard, crashed={7: "died"}))
+    receipt = bench.run(
+        "crashed", Lease(1, bench.shard, guilty={7: Blame(ErrorCode.WORKER_CRASHED, "died")})
+    )
     assert receipt.totals.rejects == {"invalid_request": 1, "worker_crashed": 1}
     assert receipt.totals.rows_in == ROWS
     lines = bench.job("crashed").folder.rejects(0).read_text().splitlines()
