@@ -27,8 +27,7 @@ class ControlSpellings:
     """
 
     def __init__(self, bundle: ModelBundle) -> None:
-        added = set(_added_spellings(bundle.backend)) | set(bundle.facts.all_special_tokens)
-        added.discard("")
+        added = _added_spellings(bundle) - {""}
         self.controls = frozenset(s for s in added if s.strip(" \t\r\n▁"))
         """All but the white space."""
         self._added = re.compile(pattern(added))
@@ -82,11 +81,11 @@ class _Backend(msgspec.Struct):
     added_tokens: tuple[AddedToken, ...]
 
 
-def _added_spellings(backend: str | None) -> Iterator[str]:
-    if backend is not None:
-        for token in msgspec.json.decode(backend, type=_Backend).added_tokens:
-            if not token.single_word:
-                yield token.content
+def _added_spellings(bundle: ModelBundle) -> set[str]:
+    if bundle.backend is None:
+        return {*bundle.facts.all_special_tokens}
+    tokens = msgspec.json.decode(bundle.backend, type=_Backend).added_tokens
+    return {token.content for token in tokens if not token.single_word}
 
 
 def pattern(spellings: Iterable[str]) -> str:

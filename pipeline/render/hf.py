@@ -158,7 +158,10 @@ class HfRenderer:
     def _special_ranges(
         self, chat: Chat, text: str, warnings: list[str]
     ) -> tuple[CharSpan, ...] | None:
-        """What the template wrote of control tokens, where content is to be kept from it."""
+        """What the template wrote of control tokens, where content is to be kept from writing any.
+
+        transformers' `sanitize_control_tokens` is taken for the same wish.
+        """
         escape = self._options.escape_control_tokens or chat.arguments.sanitize_control_tokens
         if typed := self._controls.count(chat.content):
             fate = ", encoded as plain text" if escape else ""

@@ -31,7 +31,7 @@ GENERATION_MARKS: Final = ("\U00100000", "\U00100001")
 NO_TURN: Final = "no assistant turn: the mask is all zeros"
 """The warning of a row that has nothing to learn from."""
 
-_MARK: Final = re.compile("([{}{}])".format(*GENERATION_MARKS))
+_MARK: Final = re.compile(f"([{''.join(GENERATION_MARKS)}])")
 
 
 class AssistantSpans:

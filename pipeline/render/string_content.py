@@ -38,8 +38,8 @@ class StringContent:
             self._slots.setdefault(_marker(modality), deque()).append(placeholder)
         if self._interleave:
             self._texts.append(_marker(modality))
-        else:
-            self.moved = self.moved or bool(self._texts)
+        elif placeholder and self._texts:
+            self.moved = True
 
     def text(self) -> str:
         """The whole content.
