@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -102,18 +102,40 @@ def encode_each(
     Returns:
         The tokens, with an empty row for each text that failed, and the errors by row.
     """
+    return keep_good_rows(
+        lambda rows: engine.encode([texts[row] for row in rows], offsets=offsets),
+        len(texts),
+        offsets=offsets,
+    )
+
+
+def keep_good_rows(
+    encode: Callable[[Sequence[int]], FlatTokens], count: int, *, offsets: bool
+) -> tuple[FlatTokens, dict[int, RowError]]:
+    """Encode all rows at once or, where a row fails, one by one.
+
+    Args:
+        encode: encodes the rows of these numbers; raises RowError where one fails.
+        count: how many rows there are.
+        offsets: whether `encode` gives offsets.
+
+    Returns:
+        As `encode_each`.
+    """
     try:
-        return engine.encode(texts, offsets=offsets), {}
+        return encode(range(count)), {}
     except RowError:
         pass
+    spans = np.empty((0, 2), np.int32) if offsets else None
+    nothing = FlatTokens(np.empty(0, np.int32), np.zeros(2, np.int64), spans)
     errors: dict[int, RowError] = {}
     rows = []
-    for index, text in enumerate(texts):
+    for row in range(count):
         try:
-            rows.append(engine.encode([text], offsets=offsets))
+            rows.append(encode([row]))
         except RowError as error:
-            errors[index] = error
-            rows.append(engine.encode([""], offsets=offsets))
+            errors[row] = error
+            rows.append(nothing)
     return concatenate(rows), errors
 
 

@@ -15,14 +15,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from promptmill.pipeline.engines.base import Engine, FlatTokens
+from promptmill.pipeline.engines.base import Engine, FlatTokens, Splits, keep_good_rows
 from promptmill.pipeline.engines.load import choose_engine
 from promptmill.pipeline.engines.pool import backend_of, reference_pool, tokenizer_pool
 from promptmill.pipeline.engines.standins import GROUPS, StandIns, with_stand_ins
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.options import EngineName
-from promptmill.schemas.request import CharSpan
+from promptmill.schemas.request import CharSpan, Offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class _Collapsed:
     """A text with a stand-in for each special range."""
 
     text: str
-    ids: npt.NDArray[np.int32]
+    ids: list[int]
     """What the stand-ins stand for, in order."""
     places: npt.NDArray[np.int64]
-    """Where they are, in code points of `text`."""
+    """-1, and where the stand-ins are, in code points of `text`."""
     grown: npt.NDArray[np.int64]
-    """Shape (ranges + 1,): how much longer the real text is before the i-th range."""
+    """How much longer the real text is behind each of these places."""
 
 
 class PlainRanges:
@@ -62,36 +62,52 @@ class PlainRanges:
     def encode(
         self, text: str, special_ranges: Sequence[CharSpan], *, offsets: bool = True
     ) -> FlatTokens:
-        """Encode one text.
+        """Encode one text; as `encode_batch`."""
+        return self.encode_batch([text], [special_ranges], offsets=offsets)
+
+    def encode_batch(
+        self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
+    ) -> FlatTokens:
+        """Encode a batch.
 
         Args:
-            text: the rendered prompt.
-            special_ranges: ascending, disjoint ranges of code points; each holds one spelling.
-            offsets: whether offsets are wanted; they point into `text`.
+            texts: rendered prompts.
+            ranges: for each text ascending, disjoint ranges of code points; each holds the
+                spelling of one control token.
+            offsets: whether offsets are wanted; they point into `texts`.
 
         Raises:
-            RowError: a range does not hold the spelling of an added token, or the text cannot be
-                encoded.
+            RowError: a range does not hold the spelling of an added token, or a text cannot be
+                encoded. The whole batch is lost then, as with `Engine.encode`.
         """
-        stand_ins, engine = self._variant(_free_group(text))
-        collapsed = _collapse(text, special_ranges, stand_ins)
-        tokens = engine.encode([collapsed.text], offsets=offsets)
+        stand_ins, engine = self._variant(_free_group(texts))
+        rows = [_collapse(*row, stand_ins) for row in zip(texts, ranges, strict=True)]
+        tokens = engine.encode([row.text for row in rows], offsets=offsets)
+        wanted = [id for row in rows for id in row.ids]
         found = tokens.ids >= stand_ins.first_id
-        if np.count_nonzero(found) != len(collapsed.ids):
+        if np.count_nonzero(found) != len(wanted):
             raise RowError(
                 ErrorCode.TOKENIZER_ERROR,
-                f"The tokenizer did not keep the {len(collapsed.ids)} control tokens of the prompt "
-                "apart from its text.",
+                "The tokenizer did not keep the control tokens of the prompt apart from its text.",
                 stage=Stage.TOKENIZE,
             )
         ids = tokens.ids.copy()
-        ids[found] = collapsed.ids
-        if tokens.offsets is None:
-            return FlatTokens(ids, tokens.splits)
-        # A place counts once it lies before a start, or inside or before an end.
-        passed = np.searchsorted(collapsed.places, tokens.offsets)
-        shifted = tokens.offsets + collapsed.grown[passed].astype(np.int32)
-        return FlatTokens(ids, tokens.splits, shifted)
+        ids[found] = wanted
+        spans = tokens.offsets
+        if spans is not None and rows:
+            spans = _expanded(spans, tokens.splits, rows)
+        return FlatTokens(ids, tokens.splits, spans)
+
+    def encode_each(
+        self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
+    ) -> tuple[FlatTokens, dict[int, RowError]]:
+        """Encode a batch in which texts may fail; as `base.encode_each`."""
+
+        def encode(rows: Sequence[int]) -> FlatTokens:
+            chosen = [texts[row] for row in rows], [ranges[row] for row in rows]
+            return self.encode_batch(*chosen, offsets=offsets)
+
+        return keep_good_rows(encode, len(texts), offsets=offsets)
 
     def _make_variant(self, group: int) -> tuple[StandIns, Engine]:
         with self._reference.borrow() as tokenizer:
@@ -112,8 +128,21 @@ def _collapse(text: str, ranges: Sequence[CharSpan], stand_ins: StandIns) -> _Co
         ids.append(stand_ins.ids[spelling])
         pieces += stand_ins.characters[spelling], text[stop:following]
     grown = np.cumsum([0, *(stop - start - 1 for start, stop in ranges)])
-    places = np.asarray([start for start, _ in ranges], np.int64) - grown[:-1]
-    return _Collapsed("".join(pieces), np.asarray(ids, np.int32), places, grown)
+    places = np.asarray([-1, *(start for start, _ in ranges)])
+    places[1:] -= grown[:-1]
+    return _Collapsed("".join(pieces), ids, places, grown)
+
+
+def _expanded(spans: Offsets, splits: Splits, rows: Sequence[_Collapsed]) -> Offsets:
+    """Offsets into the collapsed texts as offsets into the real ones."""
+    # The rows are laid one behind the other, a place apart, to look all places up at once.
+    bases = np.cumsum([0, *(len(row.text) + 1 for row in rows)])[:-1]
+    places = [row.places + base for row, base in zip(rows, bases, strict=True)]
+    edges = spans + np.repeat(bases, np.diff(splits))[:, None]
+    # A place counts once it lies before a start, or inside or before an end.
+    passed = np.searchsorted(np.concatenate(places), edges) - 1
+    grown: Offsets = np.concatenate([row.grown for row in rows])[passed].astype(np.int32)
+    return spans + grown
 
 
 def _no_token(start: int, stop: int) -> RowError:
@@ -125,10 +154,10 @@ def _no_token(start: int, stop: int) -> RowError:
     )
 
 
-def _free_group(text: str) -> int:
-    """The first set of stand-in characters that a text has none of."""
+def _free_group(texts: Sequence[str]) -> int:
+    """The first set of stand-in characters that none of the texts has."""
     for index, group in enumerate(GROUPS):
-        if not any(character in text for character in group):
+        if not any(character in text for text in texts for character in group):
             return index
     raise RowError(
         ErrorCode.TOKENIZER_ERROR,

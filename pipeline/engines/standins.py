@@ -66,7 +66,7 @@ def with_stand_ins(backend: str, normalizer: Normalizer | None, group: tuple[str
     vocab = parsed.model.vocab
     if isinstance(vocab, dict):
         # Listed in the vocabulary, a token keeps its id also where the ids have holes.
-        first = 1 + max((*vocab.values(), *(token.id for token in kinds)), default=-1)
+        first = 1 + max(vocab.values(), default=-1)
         vocab = vocab | {character: first + i for i, character in enumerate(characters.values())}
     else:
         first = len(vocab)

@@ -108,6 +108,20 @@ def test_found_ranges_give_what_the_tokenizer_gives(
     assert (bare.ids.tolist(), bare.offsets) == (wanted.ids, None)
 
 
+@given(texts=st.lists(TEXTS, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_a_batch_is_its_rows(tokenizer: Tokenizer, ranges: PlainRanges, texts: list[str]) -> None:
+    spans = [found_ranges(tokenizer, text) for text in texts]
+    batch = ranges.encode_batch(texts, spans, offsets=True)
+    assert len(batch) == len(texts)
+    for row, (text, span) in enumerate(zip(texts, spans, strict=True)):
+        ids, offsets = batch.row(row)
+        alone = ranges.encode(text, span)
+        assert offsets is not None
+        assert alone.offsets is not None
+        assert (ids.tolist(), offsets.tolist()) == (alone.ids.tolist(), alone.offsets.tolist())
+
+
 def test_only_given_ranges_are_control_tokens(tokenizer: Tokenizer, ranges: PlainRanges) -> None:
     spelling = tokenizer.get_added_tokens_decoder()[
         max(tokenizer.get_added_tokens_decoder())
@@ -129,6 +143,16 @@ def test_a_range_without_a_control_token_is_refused(simple: PlainRanges) -> None
         simple.encode("secret<|a|>", [(1, 4)])
     assert caught.value.code is ErrorCode.TOKENIZER_ERROR
     assert "ecr" not in str(caught.value).split("Characters")[1]
+
+
+def test_a_bad_row_loses_only_itself(simple: PlainRanges) -> None:
+    texts, ranges = ["a<|a|>", "secret", "<|b|>\ud800", "b"], [[(1, 6)], [(1, 4)], [(0, 5)], []]
+    tokens, errors = simple.encode_each(texts, ranges, offsets=True)
+    assert {row: error.code for row, error in errors.items()} == {
+        1: ErrorCode.TOKENIZER_ERROR,
+        2: ErrorCode.LONE_SURROGATE,
+    }
+    assert [len(tokens.row(row)[0]) for row in range(4)] == [2, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
