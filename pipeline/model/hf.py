@@ -6,7 +6,10 @@ tokenizer_config.json, so tokenizer.json alone may give other ids.
 
 from __future__ import annotations
 
+import logging
+
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.models.auto.tokenization_auto import MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS
 from transformers.tokenization_utils_tokenizers import TokenizersBackend
 
 from promptmill.pipeline.model.carry import carry
@@ -31,6 +34,8 @@ _PLAIN_BACKEND_TYPES = frozenset(
     }
 )
 """Model types whose tokenizer metadata misleads AutoTokenizer: the server passes it by."""
+_SPLIT_PROBE = "It's 12345 o'clock,  \n\n\tyou'll see: e\u0301 — 漢字かな 한국어 🙂 a1b2_c"
+"""Text that tokenizers with other rules of splitting cut into other pieces."""
 _VOCABULARY_FILES = (
     "tokenizer.*json",
     "*.model",
@@ -96,20 +101,55 @@ def _from_pretrained(
     folder: ModelFolder, config: ModelConfig, side: Side
 ) -> PreTrainedTokenizerBase:
     tokenizer: PreTrainedTokenizerBase
-    if config.model_type in _PLAIN_BACKEND_TYPES:
+    if _is_plain(folder, config):
         tokenizer = TokenizersBackend.from_pretrained(
             folder.path, truncation_side=str(side), local_files_only=True
         )
+        _note_other_class(folder, config, tokenizer)
     else:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder.path,
-            config=config.hf,
-            trust_remote_code=False,
-            mistral_format=False,
-            truncation_side=str(side),
-            local_files_only=True,
-        )
+        tokenizer = _auto_tokenizer(folder, config, side)
     return tokenizer
+
+
+def _auto_tokenizer(
+    folder: ModelFolder, config: ModelConfig, side: Side
+) -> PreTrainedTokenizerBase:
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+        folder.path,
+        config=config.hf,
+        trust_remote_code=False,
+        mistral_format=False,
+        truncation_side=str(side),
+        local_files_only=True,
+    )
+    return tokenizer
+
+
+def _is_plain(folder: ModelFolder, config: ModelConfig) -> bool:
+    """Whether tokenizer.json alone is the tokenizer, whatever class the metadata names."""
+    if config.model_type in _PLAIN_BACKEND_TYPES:
+        return True
+    listed = config.model_type in MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS
+    return listed and folder.has("tokenizer.json")
+
+
+def _note_other_class(
+    folder: ModelFolder, config: ModelConfig, plain: PreTrainedTokenizerBase
+) -> None:
+    """Say where transformers' own class for the model type would split text in another way."""
+    if config.model_type in _PLAIN_BACKEND_TYPES:
+        return
+    other = _auto_tokenizer(folder, config, Side.LEFT)
+    if plain.encode(_SPLIT_PROBE, add_special_tokens=False) != other.encode(
+        _SPLIT_PROBE, add_special_tokens=False
+    ):
+        logging.getLogger("transformers").warning(
+            "tokenizer.json is followed, as for all models of type %s; the class %s, which this "
+            "release would take by itself, splits text in another way. Compare a row with your "
+            "server.",
+            config.model_type,
+            type(other).__name__,
+        )
 
 
 def _is_empty(tokenizer: PreTrainedTokenizerBase, config: ModelConfig) -> bool:

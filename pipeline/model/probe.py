@@ -75,6 +75,7 @@ def probe_model(
     if bundle.backend is None:
         return ()
     tokenizer = Tokenizer.from_str(bundle.backend)
+    tokenizer.encode_special_tokens = bundle.facts.split_special_tokens
     own = (*bundle.chat_templates.values(), bundle.processor_template or "")
     sources = own if template is None else (template,)
     written = {spelling for source in sources for spelling in _spellings(_literals(source))}

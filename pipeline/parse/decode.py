@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from promptmill.schemas.errors import ErrorCode, RowError
-from promptmill.schemas.json_types import Json
+from promptmill.schemas.json_types import Json, JsonObject
 
 MAX_NESTING: Final = 500
 """Levels of objects and arrays a row may have.
@@ -57,6 +57,18 @@ def decode_text(text: str) -> Json:
         raise _invalid("a number has too many digits") from error
     check_tree(value)
     return value
+
+
+def readable_part(line: bytes) -> JsonObject:
+    """The top-level strings and numbers of an object that was refused for a lone surrogate."""
+    value = json.loads(line.decode("utf-8-sig"))
+    if not isinstance(value, dict):
+        return {}
+    return {
+        key: item
+        for key, item in value.items()
+        if isinstance(item, str | int) and not _has_surrogate(f"{key}{item}")
+    }
 
 
 def check_tree(value: Json) -> None:

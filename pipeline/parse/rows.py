@@ -8,7 +8,7 @@ from promptmill.pipeline.model.deepseek_tokens import is_deepseek
 from promptmill.pipeline.parse.api_bodies import api_of, parse_api_body
 from promptmill.pipeline.parse.body import ParsedBody, parse_body
 from promptmill.pipeline.parse.columns import row_object
-from promptmill.pipeline.parse.decode import decode_line
+from promptmill.pipeline.parse.decode import decode_line, readable_part
 from promptmill.pipeline.parse.shapes import endpoint_of
 from promptmill.schemas import reject as reject_format
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
@@ -57,6 +57,8 @@ def parse_row(row: RawRow, options: JobOptions) -> list[Request | Reject]:
         parsed = _parsed(value, options)
     except RowError as error:
         error.stage = error.stage or Stage.PARSE
+        if error.code is ErrorCode.LONE_SURROGATE and isinstance(row.data, bytes):
+            custom_id = _own_id(readable_part(row.data), options) or custom_id
         return [Reject(row, error, custom_id)]
     count = len(parsed.prompts)
     if count == 1:

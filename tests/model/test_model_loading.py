@@ -241,3 +241,14 @@ def test_releases_of_transformers_outside_the_profile_are_refused() -> None:
     for version in ("4.57.6", "5.16.0", "5.21.0"):
         with pytest.raises(JobError, match=r"pip install 'transformers>=5\.16\.1,<5\.21'"):
             check_transformers(version)
+
+
+def test_a_class_that_is_not_heeded_is_named_where_it_would_split_otherwise(
+    load: Load, tiny_models: Path
+) -> None:
+    bundle = load(tiny_models / "chatml")
+    assert any("Qwen2Tokenizer" in warning for warning in bundle.warnings)
+    backend = Tokenizer.from_str(bundle.backend or "")
+    plain = Tokenizer.from_file(str(tiny_models / "chatml" / "tokenizer.json"))
+    text = "room 101, floor 2"
+    assert backend.encode(text).ids == plain.encode(text).ids

@@ -355,3 +355,14 @@ class TestRunningRejectsAgain:
         for text in ("[1]", "{", "5", ""):
             line = {"request": original, "error": None, "stage": None, "columnar": columnar}
             reject(raw({**line, "raw": {"text": text}}))
+
+
+def test_a_row_refused_for_a_lone_surrogate_is_found_by_its_own_id() -> None:
+    line = b'{"custom_id": "s", "messages": [{"role": "user", "content": "a\\ud83db"}]}'
+    (found,) = parse_row(RawRow("in.jsonl", 3, line), options())
+    assert isinstance(found, Reject)
+    assert found.custom_id == "s"
+    unnamed_line = b'{"id": "\\ud83d"}'
+    (unnamed,) = parse_row(RawRow("in.jsonl", 3, unnamed_line), options())
+    assert isinstance(unnamed, Reject)
+    assert unnamed.custom_id == "in.jsonl:3"
