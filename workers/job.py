@@ -77,9 +77,10 @@ def resolve_job(options: JobOptions) -> Job:
             "chat_template": template_text(options.chat_template, bundle),
         }
     )
+    clock = options.clock or _recorded_clock(folder) or datetime.now(UTC).astimezone()
+    probed = probe_job(bundle, options, clock)
     planned_at = time.time()
     plan = plan_input(options)
-    clock = options.clock or _recorded_clock(folder) or datetime.now(UTC).astimezone()
     parts = identity(plan, bundle, options, clock)
     return Job(
         options=options,
@@ -87,7 +88,7 @@ def resolve_job(options: JobOptions) -> Job:
         plan=plan,
         planned_at=planned_at,
         clock=clock,
-        probed=probe_job(bundle, options, clock),
+        probed=probed,
         identity=parts,
         fingerprint=fingerprint(parts),
         folder=OutputFolder(folder.root, len(plan.shards), options.format),

@@ -14,7 +14,7 @@ from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import ChatPrompt, Endpoint, Place, Request
 
-SAMPLE_SECONDS: Final = 2.0
+SAMPLE_SECONDS: Final = 1.0
 """For rendering a sample chat, which takes milliseconds; one that takes longer tells nothing."""
 
 
