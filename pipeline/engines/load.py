@@ -32,7 +32,10 @@ def load_engine(
     Raises:
         JobError: the model's tokenizer is no serialisable backend.
     """
-    return choose_engine(backend_of(bundle), reference_pool(bundle), choice, probe_texts)
+    pool = reference_pool(bundle)
+    if bundle.facts.split_special_tokens and choice is not EngineName.TOKENIZERS:
+        return _fallback(pool, NotProven("it encodes special tokens as plain text"))
+    return choose_engine(backend_of(bundle), pool, choice, probe_texts)
 
 
 def choose_engine(
@@ -45,10 +48,14 @@ def choose_engine(
     try:
         engine = _proven_engine(backend, reference, choice, probe_texts)
     except NotProven as reason:
-        return ReferenceEngine(
-            pool, f"Tokenizing with tokenizers, which is many times slower: {reason}."
-        )
+        return _fallback(pool, reason)
     return CheckedEngine(engine, reference)
+
+
+def _fallback(pool: Pool[Tokenizer], reason: NotProven) -> ReferenceEngine:
+    return ReferenceEngine(
+        pool, f"Tokenizing with tokenizers, which is many times slower: {reason}."
+    )
 
 
 def _proven_engine(

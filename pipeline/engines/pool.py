@@ -61,14 +61,20 @@ def reference_pool(bundle: ModelBundle) -> Pool[Tokenizer]:
     Raises:
         JobError: as `backend_of`.
     """
-    return _shared_pool(backend_of(bundle))
+    return _shared_pool(backend_of(bundle), bundle.facts.split_special_tokens)
 
 
-def tokenizer_pool(backend: str) -> Pool[Tokenizer]:
-    """A pool of tokenizers made from JSON, truncation and padding neutralised."""
+def tokenizer_pool(backend: str, split_special_tokens: bool = False) -> Pool[Tokenizer]:
+    """A pool of tokenizers made from JSON, truncation and padding neutralised.
+
+    Args:
+        backend: the JSON.
+        split_special_tokens: encode special spellings as plain text, which the JSON cannot say.
+    """
 
     def make() -> Tokenizer:
         tokenizer = Tokenizer.from_str(backend)
+        tokenizer.encode_special_tokens = split_special_tokens
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
