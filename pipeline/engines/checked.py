@@ -14,27 +14,38 @@ from promptmill.pipeline.engines.reference import ReferenceEngine
 CHECK_EVERY: Final = 1000
 """One row in so many is compared."""
 
+CHECK_FIRST: Final = 16
+"""So many of the first rows are compared, whatever they are."""
+
 REMEMBERED: Final = 10_000
 """Checked rows that are remembered, so that a row that repeats costs one comparison."""
 
 
 class CheckedEngine:
-    """An engine that raises EngineMismatch when a sampled row differs from the reference.
+    """An engine that raises EngineMismatch when a compared row differs from the reference.
 
-    A text decides alone whether it is sampled, so that batches, shards and workers do not.
+    After the first rows, a text decides alone whether it is compared: which ones are does not
+    hang on batches, shards and workers.
 
     Args:
         engine: what does the work.
         reference: what it is compared with.
-        every: one row in so many is sampled.
+        every: one row in so many is compared.
+        first: so many of the first rows are compared.
     """
 
     def __init__(
-        self, engine: Engine, reference: ReferenceEngine, every: int = CHECK_EVERY
+        self,
+        engine: Engine,
+        reference: ReferenceEngine,
+        *,
+        every: int = CHECK_EVERY,
+        first: int = CHECK_FIRST,
     ) -> None:
         self._engine = engine
         self._reference = reference
         self._every = every
+        self._first = first
         self._seen: set[int] = set()
         self.name = engine.name
         self.fallback_reason = engine.fallback_reason
@@ -43,7 +54,8 @@ class CheckedEngine:
     def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
         """As `Engine.encode`."""
         tokens = self._engine.encode(texts, offsets=offsets)
-        rows = [row for row, text in enumerate(texts) if self._samples(text)]
+        rows = [row for row, text in enumerate(texts) if row < self._first or self._samples(text)]
+        self._first = max(0, self._first - len(texts))
         if rows:
             wanted = self._reference.encode([texts[row] for row in rows], offsets=offsets)
             if any(not same_row(tokens, row, wanted, i) for i, row in enumerate(rows)):

@@ -182,7 +182,7 @@ def test_a_difference_in_the_first_rows_means_the_reference(
 def test_a_sampled_row_that_differs_stops_the_engine(byte_level: MakeTokenizer) -> None:
     tokenizer = byte_level()
     reference = ReferenceEngine(tokenizer_pool(tokenizer.to_str()))
-    engine = CheckedEngine(engine_with(Wrong, tokenizer), reference, every=5)
+    engine = CheckedEngine(engine_with(Wrong, tokenizer), reference, every=5, first=0)
     rows = [f"row {i} is right" for i in range(300)]
     engine.encode(rows, offsets=True)
     assert 30 <= engine.counts.rows_checked <= 100
@@ -194,13 +194,25 @@ def test_a_sampled_row_that_differs_stops_the_engine(byte_level: MakeTokenizer) 
     assert str(copy) == str(caught.value)
 
 
+def test_the_first_rows_are_compared(byte_level: MakeTokenizer) -> None:
+    tokenizer = byte_level()
+    reference = ReferenceEngine(tokenizer_pool(tokenizer.to_str()))
+    engine = CheckedEngine(engine_with(Wrong, tokenizer), reference, every=10**9, first=5)
+    engine.encode(["one", "two", "three"], offsets=True)
+    assert engine.counts.rows_checked == 3
+    with pytest.raises(EngineMismatch):
+        engine.encode(["four", "five wrongly"], offsets=True)
+    engine.encode(["six wrongly"], offsets=True)
+    assert engine.counts.rows_checked == 3
+
+
 def test_sampling_depends_on_the_text_alone(byte_level: MakeTokenizer) -> None:
     tokenizer = byte_level()
     rows = [f"row {i} {'x' * i}" for i in range(200)]
 
     def checked(batches: list[list[str]]) -> int:
         reference = ReferenceEngine(tokenizer_pool(tokenizer.to_str()))
-        engine = CheckedEngine(engine_with(Fastokens, tokenizer), reference, every=7)
+        engine = CheckedEngine(engine_with(Fastokens, tokenizer), reference, every=7, first=0)
         for batch in batches:
             engine.encode(batch, offsets=False)
         return engine.counts.rows_checked
