@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ MOST_BAD_STARTS = 3
 """Workers in a row that may die before they are ready."""
 NO_WORKER_SECONDS = 30.0
 """After so long without any worker, what is missing is said."""
+CONNECT_SECONDS = 5.0
+"""For a cluster's head to take a connection."""
 OBJECT_STORE_BYTES = 128 << 20
 """Rows never pass through it; only the model does."""
 
@@ -80,8 +83,12 @@ class RayFleet:
         try:
             _join_ray(self._address) if self._address else _start_ray(self._wanted)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = f"at {self._address}" if self._address else "can be started here"
-            raise JobError(f"No Ray {where}: {_last_line(error)}") from error
+            if self._address is None:
+                raise JobError(f"Ray cannot be started here: {_last_line(error)}") from error
+            raise JobError(
+                f"There is no Ray at {self._address}: {_last_line(error)}. Check the address; a "
+                "cluster that asks for a token needs RAY_AUTH_MODE=token and the token here, too."
+            ) from error
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         queue = ray.remote(JobQueue).options(num_cpus=0, scheduling_strategy=here)
         self._queue: Handle = queue.remote(self._work)
@@ -149,6 +156,8 @@ class RayFleet:
         try:
             ray.get(call)
         except RayTaskError as error:
+            if isinstance(error, RayActorError):
+                raise  # the worker's: its queue is gone
             raise JobError(f"A worker cannot work: {_last_line(error)}") from error
         except RayActorError as error:
             self._bad_starts = 0 if self._say_lost(member, "died") else self._bad_starts + 1
@@ -200,6 +209,9 @@ def _start_ray(cpus: int) -> None:
 
 
 def _join_ray(address: str) -> None:
+    host, colon, port = address.rpartition(":")
+    if colon and "/" not in host:  # Ray itself would try for minutes
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
 
 

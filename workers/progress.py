@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 FIRST_INTERVAL_SECONDS = 5.0
 INTERVAL_GROWTH = 0.05
 """An interval is at least this part of the time so far: a log stays short however long the run."""
-MOST_NOTES = 60
-"""Notes of the fleet that are shown; a cluster in trouble must not flood the log."""
 
 
 @dataclass(frozen=True, slots=True)

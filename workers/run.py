@@ -10,6 +10,7 @@ up, and the same command continues.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -33,6 +34,8 @@ from promptmill.workers.summary import summary
 from promptmill.workers.work import WorkerSetup
 
 MOST_DIFFERENCES = 20
+MOST_NOTES = 40
+"""Notes and warnings that are shown: a cluster in trouble must not flood the log."""
 
 
 class Fleet(Protocol):
@@ -64,8 +67,7 @@ def run(options: JobOptions, reporter: Reporter) -> Outcome:
         JobError: it cannot be done; what is committed stays.
     """
     job = resolve_job(options)
-    for warning in job.warnings:
-        reporter.say(f"warning: {warning}")
+    _say_some(reporter, [f"warning: {warning}" for warning in job.warnings])
     record = known_record(job)
     if record is not None and record.state is RunState.FINISHED:
         ledger = read_ledger(job.folder)
@@ -117,6 +119,7 @@ class _Run:
 
     def __init__(self, job: Job, lock: DriverLock, reporter: Reporter, stop: StopSignal) -> None:
         self._job, self._lock, self._reporter, self._stop = job, lock, reporter, stop
+        self._notes = 0
 
     def complete(self) -> Outcome:
         """From what is committed to the end."""
@@ -182,8 +185,7 @@ class _Run:
             while self._stop.received is None:
                 snapshot = fleet.poll()
                 pace = pacer.pace(snapshot)
-                for note in snapshot.notes:
-                    self._reporter.say(note)
+                self._notes += _say_some(self._reporter, snapshot.notes, said=self._notes)
                 if snapshot.failure is not None:
                     raise JobError(snapshot.failure)
                 if snapshot.finished:
@@ -232,6 +234,16 @@ class _Run:
                 f"({', '.join(found.names)})"
             )
         return found.count
+
+
+def _say_some(reporter: Reporter, lines: Sequence[str], *, said: int = 0) -> int:
+    """Say lines as long as there were not too many of them before; how many there were now."""
+    for number, line in enumerate(lines, said + 1):
+        if number <= MOST_NOTES:
+            reporter.say(line)
+        elif number == MOST_NOTES + 1:
+            reporter.say("further notes of this kind are not shown")
+    return len(lines)
 
 
 def _now() -> str:

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from promptmill.schemas.errors import JobError
+from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
 from promptmill.workers.cli.run import run
 from promptmill.workers.cli.status import status
@@ -29,6 +30,7 @@ app.command()(status)
 
 def main() -> None:
     """Run the command line and end the process."""
+    show_few()
     try:
         app()
     except JobError as error:
