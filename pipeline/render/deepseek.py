@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from types import ModuleType
@@ -38,8 +39,10 @@ _THINKING_OUTPUT: Final = 65_536
 _MAX_EFFORT_OUTPUT: Final = 131_072
 _OTHER_MODEL: Final = "The row is for {}, and this run renders prompts of {}: run it on its own."
 _NAME_IT: Final = " Give --served-model-name for every name that rows call this model by."
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.){41,}"|`[^`]{41,}`')
+"""Content of the row, which the library repeats where it has the wrong type."""
 _SHOWN: Final = 500
-"""Characters of a refusal that are kept: the library repeats wrong values in it."""
+"""Characters of a refusal that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,5 +177,4 @@ def _decimal(value: float | None) -> float | None:
 
 
 def _refused(reason: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> RowError:
-    shown = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}..."
-    return RowError(code, shown, stage=Stage.RENDER)
+    return RowError(code, _QUOTED.sub("...", reason)[:_SHOWN], stage=Stage.RENDER)
