@@ -38,7 +38,7 @@ scenarios: $(STAMP)
 	$(BIN)/python ../shared/scenarios/run.py --cli $(BIN)/promptmill
 
 soak: $(STAMP)
-	$(BIN)/pytest -m soak --override-ini addopts=--import-mode=importlib
+	$(BIN)/pytest -m soak
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
