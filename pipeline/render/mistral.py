@@ -43,9 +43,8 @@ class MistralRenderer:
     ) -> None:
         self._tokenizer = load_mistral(bundle)
         self._options = options
-        self._conversations = ConversationBuilder(
-            ContentFormat.STRING, model=bundle.name, media=media
-        )
+        self._model = bundle.name
+        self._media = media
 
     def admit(self, request: Request) -> None:
         """Refuse templates and their arguments.
@@ -81,7 +80,8 @@ class MistralRenderer:
             return Rendered(token_ids=prompt.token_ids, verbatim=verbatim)
         if isinstance(prompt, ApiPrompt):
             raise unconverted(prompt)
-        media = self._conversations.build(prompt.messages).media  # the server parses for these only
+        builder = ConversationBuilder(ContentFormat.STRING, model=self._model, media=self._media)
+        media = builder.build(prompt.messages).media  # the server parses for these only
         generates = prompt.add_generation_prompt
         if generates is None:
             generates = self._options.task is Task.GENERATE

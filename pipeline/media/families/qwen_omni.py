@@ -13,6 +13,7 @@ from promptmill.pipeline.media.base import (
     Replacement,
     Site,
     TextCodec,
+    VideoInfo,
     refused,
     register_family,
 )
@@ -34,6 +35,7 @@ from promptmill.pipeline.media.values import (
     video_processor,
 )
 from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.media import Modality
 
 QWEN25_BOUNDS = AreaBounds(128 * 28 * 28, 768 * 28 * 28)
@@ -66,6 +68,22 @@ class OmniAudio:
         if row_values(site.kwargs, Modality.AUDIO).flag("truncation", False):
             frames = min(frames, self.most_frames)
         return Replacement(repeated(self.audio_id, heard(self.tokens(frames), samples)))
+
+
+def _expand_video(video_id: int, grid: PatchGrid, info: VideoInfo, site: Site) -> Replacement:
+    """A video as in Qwen2-VL.
+
+    Raises:
+        RowError: as there; UNSUPPORTED_REQUEST where its sound is to be woven in.
+    """
+    if row_values(site.kwargs, Modality.VIDEO).flag("use_audio_in_video", False):
+        raise RowError(
+            ErrorCode.UNSUPPORTED_REQUEST,
+            "use_audio_in_video is not supported: the sound of a video is not woven into it. "
+            "Leave the argument out, or give the sound as an item of its own.",
+            parameter="mm_processor_kwargs",
+        )
+    return expand_qwen2_video(video_id, grid, info, site)
 
 
 def whole_hops(samples: int, hop: int) -> int:
@@ -158,7 +176,7 @@ def _family(
             expand=sounds(audio).expand, placeholder=hear + audio + heard_all, target=audio
         ),
         video=MediaRule(
-            expand=partial(expand_qwen2_video, need_id(codec, video), video_grid),
+            expand=partial(_expand_video, need_id(codec, video), video_grid),
             placeholder=begin + video + end,
             target=video,
         ),
