@@ -6,6 +6,7 @@ workers than cores cannot wait for each other. On a cluster, what is missing is 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -25,15 +26,13 @@ from promptmill.workers.queue import JobQueue
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 
-log = logging.getLogger(__name__)
-
 POLL_SECONDS = 0.2
 STOP_SECONDS = 5.0
 """Workers are given so long to give their shards up before they are ended."""
 MOST_BAD_STARTS = 3
 """Workers in a row that may die before they are ready."""
-NO_WORKER_SECONDS = 30.0
-"""After so long without any worker, what is missing is said."""
+SHORT_SECONDS = 30.0
+"""After so long with fewer workers than wanted, what is missing is said; then ever more rarely."""
 CONNECT_SECONDS = 5.0
 """For a cluster's head to take a connection."""
 OBJECT_STORE_BYTES = 128 << 20
@@ -72,7 +71,7 @@ class RayFleet:
         self._wanted, self._address, self._say = workers, address, say
         self._members: dict[ObjectRef[bool], _Member] = {}
         self._started = self._bad_starts = 0
-        self._alone_since = time.monotonic()
+        self._short_since, self._patience = time.monotonic(), SHORT_SECONDS
 
     def start(self) -> None:
         """Start or join Ray, then the queue and the workers.
@@ -93,7 +92,7 @@ class RayFleet:
         queue = ray.remote(JobQueue).options(num_cpus=0, scheduling_strategy=here)
         self._queue: Handle = queue.remote(self._work)
         self._shared = ray.put(self._setup)
-        self._alone_since = time.monotonic()
+        self._short_since = time.monotonic()
         self._fill(len(self._work.shards) - len(self._work.committed))
 
     def poll(self) -> Snapshot:
@@ -119,18 +118,14 @@ class RayFleet:
         return snapshot
 
     def close(self) -> None:
-        """Let the workers give up what is under way, then end them and a Ray of our own."""
+        """Let the workers give up what is under way, then end what the run has on Ray."""
         if not ray.is_initialized():
             return
-        try:
-            told: ObjectRef[None] = self._queue.stop.remote()
-            ray.get(told, timeout=STOP_SECONDS)
-            self._ended(STOP_SECONDS)
-            for member in self._members.values():
-                ray.kill(member.actor)
-            ray.kill(self._queue)
-        except (RayError, AttributeError):
-            log.debug("the queue is gone", exc_info=True)
+        if self._members:
+            with contextlib.suppress(RayError):  # the queue may be gone
+                told: ObjectRef[None] = self._queue.stop.remote()
+                ray.get(told, timeout=STOP_SECONDS)
+                self._ended(STOP_SECONDS)
         ray.shutdown()
 
     def _ended(self, seconds: float) -> list[ObjectRef[bool]]:
@@ -181,17 +176,18 @@ class RayFleet:
                 ray.kill(member.actor)
 
     def _say_what_is_missing(self, snapshot: Snapshot) -> None:
-        """A cluster without room for a worker must not look like a run that hangs."""
+        """A cluster without room for the workers must not look like a run that hangs."""
         now = time.monotonic()
-        if snapshot.workers or now - self._alone_since < NO_WORKER_SECONDS:
-            self._alone_since = now if snapshot.workers else self._alone_since
+        if snapshot.workers >= len(self._members):
+            self._short_since = now
+        if now - self._short_since < self._patience:
             return
-        self._alone_since = now
+        self._short_since, self._patience = now, 2 * self._patience
         free = ray.available_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # Ray's
         whole = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # Ray's
         self._say(
-            f"no worker is ready: each needs one CPU, and {free:.0f} of the cluster's "
-            f"{whole:.0f} are free"
+            f"{snapshot.workers} of {len(self._members)} workers are ready: each needs one CPU, "
+            f"and {free:.0f} of {whole:.0f} are free"
         )
 
 

@@ -67,6 +67,8 @@ def resolve_job(options: JobOptions) -> Job:
     Raises:
         JobError: the output folder is refused, or the model or the input cannot be used.
     """
+    if "://" in options.output:
+        raise JobError(f"The output {options.output} is a URL; name a folder of a file system.")
     folder = OutputFolder(Path(options.output).absolute(), format=options.format)
     folder.check()
     _check_apart(folder.root, options.input)

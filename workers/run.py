@@ -30,7 +30,7 @@ from promptmill.workers.local import LocalFleet
 from promptmill.workers.progress import Pacer, Reporter, progress_line
 from promptmill.workers.shard_job import ShardJob
 from promptmill.workers.signals import StopSignal
-from promptmill.workers.summary import summary
+from promptmill.workers.summary import counted, summary
 from promptmill.workers.work import WorkerSetup
 
 MOST_DIFFERENCES = 20
@@ -159,13 +159,13 @@ class _Run:
     def _greet(self, resumed: Ledger) -> None:
         job, done = self._job, resumed.totals
         self._reporter.say(
-            f"{job.plan.rows:,} rows of {len(job.plan.files):,} files in "
-            f"{len(job.plan.shards):,} shards, job {job.fingerprint[:12]}"
+            f"{counted(job.plan.rows, 'row')} of {counted(len(job.plan.files), 'file')} in "
+            f"{counted(len(job.plan.shards), 'shard')}, job {job.fingerprint[:12]}"
         )
         if resumed.committed:
             self._reporter.say(
-                f"resumed: {done.rows_in:,} rows of {len(resumed.committed):,} shards were "
-                "committed before and are skipped"
+                f"resumed: {counted(done.rows_in, 'row')} of "
+                f"{counted(len(resumed.committed), 'shard')} were committed before and are skipped"
             )
         if job.options.on_error is OnError.FAIL and resumed.examples:
             code, example = next(iter(resumed.examples.items()))
@@ -214,7 +214,7 @@ class _Run:
     def _finished(self, record: RunRecord, resumed: Ledger, ledger: Ledger) -> RunRecord:
         if ledger.broken:
             raise JobError(
-                f"{len(ledger.broken)} shards are committed but their files are gone (shard "
+                f"The files of {counted(len(ledger.broken), 'committed shard')} are gone (shard "
                 f"{ledger.broken[0]} first). The same command does them again."
             )
         check_inputs(self._job.plan, self._job.planned_at)

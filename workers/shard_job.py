@@ -84,7 +84,6 @@ class _Attempt:
 
     def __init__(self, lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> None:
         self._lease, self._encoder, self._job, self._begin = lease, encoder, job, begin
-        self._shard = lease.shard
         self._attempt = new_attempt()
         self._totals = Totals()
         self._examples: dict[str, RejectExample] = {}
@@ -92,9 +91,9 @@ class _Attempt:
 
     def run(self) -> Receipt:
         """See `run_shard`."""
-        folder, options, index = self._job.folder, self._job.options, self._shard.index
-        part_path, rejects_path = folder.part(index), folder.rejects(index)
-        reader = ShardReader(self._shard, options)
+        folder, options, shard = self._job.folder, self._job.options, self._lease.shard
+        part_path, rejects_path = folder.part(shard.index), folder.rejects(shard.index)
+        reader = ShardReader(shard, options)
         self._encoder.start_shard()
         with (
             PartWriter(
@@ -117,7 +116,7 @@ class _Attempt:
                 rejects.abort()
                 rejects_path.unlink(missing_ok=True)  # a dead attempt's
         receipt = Receipt(
-            shard=index,
+            shard=shard.index,
             attempt=self._attempt,
             totals=self._totals,
             part=written,

@@ -10,11 +10,17 @@ from promptmill.workers.output_folder import OutputFolder
 MESSAGE_WIDTH = 160
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 shard`, `1,200 shards`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def summary(
     totals: RunTotals, examples: Mapping[str, RejectExample], folder: OutputFolder
 ) -> Iterator[str]:
     """Lines: totals, rejects by kind with a place each, where the output lies, what to do next."""
-    yield f"{totals.rows_in:,} prompts in, {totals.rows_ok:,} rows out, {totals.tokens:,} tokens"
+    prompts, rows = counted(totals.rows_in, "prompt"), counted(totals.rows_ok, "row")
+    yield f"{prompts} in, {rows} out, {counted(totals.tokens, 'token')}"
     yield from _noteworthy(totals)
     if totals.rows_rejected:
         yield f"{totals.rows_rejected:,} rejected:"
@@ -37,9 +43,9 @@ def _noteworthy(totals: RunTotals) -> Iterator[str]:
         if count:
             yield f"  {count:,} {what}"
     for modality, count in totals.media.items():
-        yield f"  {count:,} media items: {modality}"
+        yield f"  {counted(count, 'media item')}: {modality}"
     if totals.blank_lines:
-        yield f"  {totals.blank_lines:,} blank lines skipped"
+        yield f"  {counted(totals.blank_lines, 'blank line')} skipped"
 
 
 def _where(example: RejectExample | None) -> str:

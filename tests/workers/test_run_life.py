@@ -138,7 +138,7 @@ def test_a_run_that_lost_shards_does_only_those(bench: Bench) -> None:
     after = bench.files()
     assert bench.record.totals is not None
     assert bench.record.totals.rows_resumed == 3
-    assert any("resumed: 3 rows of 1 shards" in line for line in bench.log.lines)
+    assert any("resumed: 3 rows of 1 shard were" in line for line in bench.log.lines)
     assert after.keys() == before.keys()
     kept = ("part-00000-of-00003.parquet", "_promptmill/receipts/00000.json")
     assert all(after[name] == before[name] for name in kept)

@@ -16,6 +16,7 @@ MOST_SHARDS = 50
 def plan(job: JobOptions) -> None:
     """Show the resolved job, its shards and its fingerprint. The output is a file for --config."""
     from promptmill.workers.job import resolve_job  # see app.py
+    from promptmill.workers.summary import counted
 
     resolved = resolve_job(job)
     shards = resolved.plan.shards
@@ -23,8 +24,8 @@ def plan(job: JobOptions) -> None:
     for warning in resolved.warnings:
         typer.echo(f"# warning: {warning}")
     typer.echo(
-        f"# {resolved.plan.rows:,} rows of {len(resolved.plan.files):,} files in "
-        f"{len(shards):,} shards"
+        f"# {counted(resolved.plan.rows, 'row')} of "
+        f"{counted(len(resolved.plan.files), 'file')} in {counted(len(shards), 'shard')}"
     )
     for shard in shards[:MOST_SHARDS]:
         typer.echo(
