@@ -34,7 +34,7 @@ def load_engine(
     """
     pool = reference_pool(bundle)
     if bundle.facts.split_special_tokens and choice is not EngineName.TOKENIZERS:
-        return _fallback(pool, NotProven("it encodes special tokens as plain text"))
+        return _fallback(pool, NotProven("the tokenizer splits special tokens"))
     return choose_engine(backend_of(bundle), pool, choice, probe_texts)
 
 
@@ -54,7 +54,7 @@ def choose_engine(
 
 def _fallback(pool: Pool[Tokenizer], reason: NotProven) -> ReferenceEngine:
     return ReferenceEngine(
-        pool, f"Tokenizing with tokenizers, which is many times slower: {reason}."
+        pool, f"Tokenizing with tokenizers, many times slower than a fast engine: {reason}."
     )
 
 
@@ -74,7 +74,7 @@ def _proven_engine(
         differing = sum(not same_row(tokens, row, wanted, row) for row in range(len(texts)))
         if differing:
             raise NotProven(
-                f"{name} differs from it on {differing} of the {len(texts)} texts it was tried with"
+                f"{name} differs on {differing} of the {len(texts)} texts it was tried with"
             )
     engine.counts.rows_redone = 0  # those of the run, not of the trial
     return engine

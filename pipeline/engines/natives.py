@@ -78,8 +78,8 @@ def load_native(name: EngineName, backend: str) -> Native:
 def doubts(name: EngineName, traits: Traits) -> Callable[[str], bool] | None:
     """Which texts a fast tokenizer might encode otherwise than the reference; None: none.
 
-    gigatoken follows a newer Unicode than the reference: what neither it nor this Python calls
-    unassigned may be a letter to one and nothing to the other, and NFC may order it otherwise.
+    gigatoken follows a newer Unicode than the reference: what this Python calls unassigned may be
+    a letter to one of them only, and what NFC changes may come out in another order.
     """
     if name is not EngineName.GIGATOKEN or traits.family is not Family.BYTE_LEVEL:
         return None

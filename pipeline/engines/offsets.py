@@ -126,11 +126,12 @@ def _unmarked(texts: Sequence[str], splits: Splits, firsts: Counts, begins: Coun
 
 def _byte_level_facts(tokens: list[str]) -> tuple[Counts, Bools]:
     alphabet = byte_alphabet()
-    # One more entry, for characters outside the alphabet: such a token is never made from text.
+    # One more entry, for characters outside the alphabet: no text makes a token of those.
     begins, continues = np.zeros(0x145, np.bool_), np.zeros(0x145, np.bool_)
     for character, byte in alphabet.items():
         begins[ord(character)], continues[ord(character)] = _begins(byte), not _begins(byte)
-    codes = np.frombuffer("".join(tokens).encode("utf-32-le"), np.uint32).clip(max=0x144)
+    text = "".join(tokens) + "\u0144"
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32).clip(max=0x144)
     ends = np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
     running = np.concatenate((np.zeros(1, np.int64), np.cumsum(begins[codes])))

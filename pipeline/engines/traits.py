@@ -85,43 +85,43 @@ def byte_pieces() -> dict[str, int]:
 def _check_model(spec: TokenizerSpec) -> None:
     model = spec.model
     if model.type != "BPE":
-        raise NotProven(f"its model is {model.type or 'of no type'}, not BPE")
+        raise NotProven(f"the tokenizer's model is {model.type or 'of no type'}, not BPE")
     if model.dropout:
-        raise NotProven("its BPE drops merges at random")
+        raise NotProven("the tokenizer drops merges at random")
     if model.continuing_subword_prefix or model.end_of_word_suffix:
-        raise NotProven("its BPE marks the parts of words")
+        raise NotProven("the tokenizer marks the parts of words")
 
 
 def _check_added_tokens(spec: TokenizerSpec) -> None:
     for token in spec.added_tokens:
         if token.lstrip or token.rstrip or token.single_word:
-            raise NotProven(f"its added token {token.content!r} strips or asks for whole words")
+            raise NotProven(f"added token {token.content!r} strips or asks for whole words")
         if token.normalized and spec.normalizers():
-            raise NotProven(f"its added token {token.content!r} is looked for in normalized text")
+            raise NotProven(f"added token {token.content!r} is looked for in normalized text")
 
 
 def _check_post_processors(spec: TokenizerSpec) -> None:
     known = {"ByteLevel", "TemplateProcessing", "BertProcessing"}
     if any(part.type not in known or part.trim_offsets for part in spec.post_processors()):
-        raise NotProven("its post-processor is unknown or trims offsets")
+        raise NotProven("the post-processor is unknown or trims offsets")
 
 
 def _byte_level(spec: TokenizerSpec) -> Traits:
     *splits, last = spec.pre_tokenizers()
     if any(part.type != "Split" or not _isolates(part) for part in splits):
-        raise NotProven("its pre-tokenizer is unknown")
+        raise NotProven("the pre-tokenizer is unknown")
     if last.type != "ByteLevel" or last.add_prefix_space:
-        raise NotProven("its pre-tokenizer adds a prefix space")
+        raise NotProven("the pre-tokenizer adds a prefix space")
     normalizers = [part.type for part in spec.normalizers()]
     if normalizers not in ([], ["NFC"]):
-        raise NotProven(f"its normalizers {normalizers} are unknown")
+        raise NotProven(f"normalizers {normalizers} are unknown")
     _check_covers(spec, byte_alphabet())
     return Traits(Family.BYTE_LEVEL, bool(normalizers), Prefix.NONE)
 
 
 def _byte_fallback(spec: TokenizerSpec) -> Traits:
     if not spec.model.byte_fallback:
-        raise NotProven("its vocabulary does not cover every byte")
+        raise NotProven("the vocabulary does not cover every byte")
     _check_covers(spec, byte_pieces())
     return Traits(Family.BYTE_FALLBACK, False, _prefix(spec))
 
@@ -138,14 +138,17 @@ def _prefix(spec: TokenizerSpec) -> Prefix:
             return Prefix.EVERY_SEGMENT
     elif not normalizers and len(pre_tokenizers) == 1:
         part = pre_tokenizers[0]
-        schemes = {
-            "never": Prefix.NONE,
-            "always": Prefix.UNMARKED_SEGMENT,
-            "first": Prefix.UNMARKED_START,
-        }
         if part.type == "Metaspace" and part.replacement == WORD_MARK:
-            return schemes[part.prepend_scheme]
-    raise NotProven("its normalizers or pre-tokenizers are unknown")
+            return _SCHEMES[part.prepend_scheme]
+    raise NotProven("the normalizers or pre-tokenizers are unknown")
+
+
+_SCHEMES: Final = {
+    "never": Prefix.NONE,
+    "always": Prefix.UNMARKED_SEGMENT,
+    "first": Prefix.UNMARKED_START,
+}
+"""Metaspace's prepend schemes, all there are."""
 
 
 def _isolates(split: Component) -> bool:
@@ -154,4 +157,4 @@ def _isolates(split: Component) -> bool:
 
 def _check_covers(spec: TokenizerSpec, pieces: dict[str, int]) -> None:
     if not pieces.keys() <= spec.model.ids().keys():
-        raise NotProven("its vocabulary does not cover every byte")
+        raise NotProven("the vocabulary does not cover every byte")

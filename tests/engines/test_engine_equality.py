@@ -112,14 +112,18 @@ def test_given_ranges_equal_found_ones(
     ranges: PlainRanges, reference: Tokenizer, texts: list[str]
 ) -> None:
     added = {token.content: id for id, token in reference.get_added_tokens_decoder().items()}
-    for text in texts[::3]:
-        one = reference.encode(text, add_special_tokens=False)
-        found = [
+    chosen = texts[::3]
+    encodings = reference.encode_batch(chosen, add_special_tokens=False)
+    found = [
+        [
             (start, stop)
             for id, (start, stop) in zip(one.ids, one.offsets, strict=True)
             if added.get(text[start:stop]) == id
         ]
-        expect_rows(ranges.encode(text, found), [(one.ids, one.offsets)])
+        for text, one in zip(chosen, encodings, strict=True)
+    ]
+    tokens = ranges.encode_batch(chosen, found, offsets=True)
+    expect_rows(tokens, [(one.ids, one.offsets) for one in encodings])
 
 
 def test_typed_control_tokens_stay_text(ranges: PlainRanges, reference: Tokenizer) -> None:

@@ -98,11 +98,12 @@ def test_byte_level_tokenizers_are_proven(
     assert engine.name is (EngineName.FASTOKENS if choice is EngineName.AUTO else choice)
 
 
+@pytest.mark.parametrize("split", [True, False])
 @pytest.mark.parametrize("scheme", ["always", "first", "never"])
 def test_metaspace_tokenizers_are_proven(
-    make_bundle: MakeBundle, byte_fallback: MakeTokenizer, scheme: str
+    make_bundle: MakeBundle, byte_fallback: MakeTokenizer, scheme: str, split: bool
 ) -> None:
-    pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=False)
+    pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
     engine = load_engine(make_bundle(byte_fallback(pre_tokenizer=pre_tokenizer)))
     assert (engine.name, engine.fallback_reason) == (EngineName.GIGATOKEN, None)
 
