@@ -26,7 +26,7 @@ from promptmill.pipeline.steps import Job, Refuse, RenderedJob, TokenizedJob, ea
 from promptmill.pipeline.tokenize import TextJob, TextTokenizer, load_tokenizer
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
-from promptmill.schemas.options import JobOptions, OnOverlong
+from promptmill.schemas.options import EngineName, JobOptions, OnOverlong
 from promptmill.schemas.request import EncodedBatch, Endpoint, RawRow, Reject, Request
 
 
@@ -56,6 +56,7 @@ class Encoder:
         options = options.model_copy(update={"tokenizer_mode": bundle.tokenizer_mode})
         self.bundle = bundle
         self.options = options
+        self.clock = clock
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)
         self.tokenizer = tokenizer or load_tokenizer(bundle, options.engine)
         self._intake = Intake(options, self.admit)
@@ -70,6 +71,13 @@ class Encoder:
     def with_options(self, options: JobOptions, clock: datetime) -> Encoder:
         """Another encoder for the same model, sharing the loaded tokenizer."""
         return Encoder(self.bundle, options, clock, self.tokenizer)
+
+    def on_reference(self) -> Encoder:
+        """This encoder, or the same one without a fast engine."""
+        if self.options.engine is EngineName.TOKENIZERS:
+            return self
+        plain = self.options.model_copy(update={"engine": EngineName.TOKENIZERS})
+        return Encoder(self.bundle, plain, self.clock)
 
     @property
     def needs_replacement(self) -> bool:

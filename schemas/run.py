@@ -82,6 +82,17 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineUse:
+    """What tokenized a shard."""
+
+    name: str
+    rows_checked: int = 0
+    """Rows of a fast engine that were compared with the reference, and equal to it."""
+    rows_redone: int = 0
+    """Rows that a fast engine left to the reference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """A shard is committed when its receipt stands under its name; it is written last."""
 
@@ -97,6 +108,7 @@ class Receipt:
     examples: dict[str, RejectExample] = field(default_factory=dict)
     """The first reject of every error code."""
     timings: Timings
+    engine: EngineUse
     worker: str
     """Host and process id."""
 

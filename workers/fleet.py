@@ -149,7 +149,7 @@ class RayFleet:
     def _see_off(self, call: ObjectRef[bool], member: _Member) -> None:
         """A worker's call has ended: well, with an error, or with its death."""
         try:
-            ray.get(call)
+            goes_on = ray.get(call)
         except RayTaskError as error:
             if isinstance(error, RayActorError):
                 raise  # the worker's: its queue is gone
@@ -162,7 +162,8 @@ class RayFleet:
                     f"{_last_line(error)}"
                 ) from error
         else:
-            self._say_lost(member, "was replaced")
+            if goes_on:
+                self._say_lost(member, "was replaced")
             ray.kill(member.actor)
 
     def _say_lost(self, member: _Member, reason: str) -> bool:

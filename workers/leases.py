@@ -31,6 +31,8 @@ class Failure(StrEnum):
     """It would end in the same way, and so would every shard's: the run must end."""
     ROWS = "rows"
     """It is about the rows at work."""
+    ENGINE = "engine"
+    """A fast engine differed from the reference: every worker goes on with the reference."""
     ATTEMPT = "attempt"
     """It may go well the next time (disk, network)."""
 
@@ -59,6 +61,8 @@ class Lease:
     """Rows to take one at a time: a worker died on them."""
     guilty: dict[int, Blame] = field(default_factory=dict)
     """Rows to reject untouched, by `row_index`."""
+    reference_engine: bool = False
+    """Tokenize with the reference: a fast engine was found to differ from it in this run."""
 
 
 class Order(StrEnum):
@@ -99,6 +103,9 @@ class ShardQueue(Protocol):
 
     def hello(self, worker: str, note: str) -> None:
         """A worker is ready."""
+
+    def note(self, text: str) -> None:
+        """Something for the log, said once whoever says it."""
 
     def lease(self, worker: str) -> Lease | Order:
         """Ask for work."""

@@ -89,6 +89,8 @@ class JobQueue:
         self._notes: list[str] = []
         self._failure: str | None = None
         self._stopped = False
+        self._reference_engine = False
+        self._said: set[str] = set()
         self._lock = Lock()  # with --local the worker and the driver are threads of one process
 
     def hello(self, worker: str, note: str) -> None:
@@ -96,6 +98,13 @@ class JobQueue:
         with self._lock:
             self._workers.add(worker)
             self._notes.append(note)
+
+    def note(self, text: str) -> None:
+        """Something for the log; said once, however many workers say it."""
+        with self._lock:
+            if text not in self._said:
+                self._said.add(text)
+                self._notes.append(text)
 
     def lease(self, worker: str) -> Lease | Order:
         """The next open shard for `worker`, or what to do instead."""
@@ -152,6 +161,11 @@ class JobQueue:
             index = held.lease.shard.index
             if failure is Failure.RUN:
                 self._stop(message)
+            elif failure is Failure.ENGINE:
+                self._give_back(held, None)
+                if not self._reference_engine:
+                    self._notes.append(f"warning: {message}")
+                self._reference_engine = True
             elif failure is Failure.ROWS:
                 self._give_back(held, Blame(ErrorCode.INTERNAL_ERROR, message))
             else:
@@ -203,7 +217,11 @@ class JobQueue:
         self._leases += 1
         trouble = self._trouble.get(index, _Trouble())
         lease = Lease(
-            self._leases, self._shards[index], tuple(trouble.careful), dict(trouble.guilty)
+            self._leases,
+            self._shards[index],
+            tuple(trouble.careful),
+            dict(trouble.guilty),
+            self._reference_engine,
         )
         now = self._now()
         self._held[lease.id] = _Held(lease, worker, now, now + self._lease_seconds)

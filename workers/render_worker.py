@@ -30,6 +30,11 @@ class RemoteQueue:
         call: ObjectRef[None] = self._handle.hello.remote(worker, note)
         ray.get(call)
 
+    def note(self, text: str) -> None:
+        """See `JobQueue`."""
+        call: ObjectRef[None] = self._handle.note.remote(text)
+        ray.get(call)
+
     def lease(self, worker: str) -> Lease | Order:
         """See `JobQueue`."""
         call: ObjectRef[Lease | Order] = self._handle.lease.remote(worker)

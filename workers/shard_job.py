@@ -12,12 +12,13 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from promptmill.pipeline.encoder import Encoder
+from promptmill.pipeline.engines.base import EngineMismatch
 from promptmill.pipeline.read.rows import ShardReader
 from promptmill.pipeline.write.names import new_attempt, temporary_name
 from promptmill.pipeline.write.parts import PartWriter
@@ -26,7 +27,7 @@ from promptmill.pipeline.write.rejects import RejectWriter
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.request import EncodedBatch, RawRow, Reject
-from promptmill.schemas.run import Receipt, RejectExample, Totals, WrittenFile
+from promptmill.schemas.run import EngineUse, Receipt, RejectExample, Totals, WrittenFile
 from promptmill.workers.batches import batches
 from promptmill.workers.counts import add_examples, batch_totals
 from promptmill.workers.leases import Blame, Lease, RowRange
@@ -72,6 +73,7 @@ def run_shard(lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> Re
     Raises:
         LeaseLost: the attempt was given up.
         EncodeFailed: it ended on the rows that were announced last.
+        EngineMismatch: a fast engine differed; the shard is to be done with the reference.
         JobError: the run must end: the input changed, no chat template can be resolved, or a
             reject under `--on-error fail`.
     """
@@ -88,6 +90,7 @@ class _Attempt:
         self._totals = Totals()
         self._examples: dict[str, RejectExample] = {}
         self._watch = Stopwatch()
+        self._engine_before = replace(encoder.tokenizer.engine.counts)
 
     def run(self) -> Receipt:
         """See `run_shard`."""
@@ -124,9 +127,18 @@ class _Attempt:
             input_sha256=reader.sha256(),
             examples=self._examples,
             timings=self._watch.timings(),
+            engine=self._engine_use(),
             worker=f"{socket.gethostname()}/{os.getpid()}",
         )
         return self._commit(receipt)
+
+    def _engine_use(self) -> EngineUse:
+        engine, before = self._encoder.tokenizer.engine, self._engine_before
+        return EngineUse(
+            name=engine.name,
+            rows_checked=engine.counts.rows_checked - before.rows_checked,
+            rows_redone=engine.counts.rows_redone - before.rows_redone,
+        )
 
     def _encoded(self, reader: ShardReader) -> Iterator[EncodedBatch]:
         """The shard batch by batch, counted."""
@@ -149,7 +161,7 @@ class _Attempt:
         try:
             with self._watch.step("encode"):
                 return self._encoder.encode(batch)
-        except (KeyboardInterrupt, SystemExit):
+        except (EngineMismatch, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic in Rust is no Exception
             log.exception("rows %d to %d failed", batch[0].row_index, batch[-1].row_index)

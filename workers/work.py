@@ -12,6 +12,7 @@ from datetime import datetime
 import psutil
 
 from promptmill.pipeline.encoder import Encoder
+from promptmill.pipeline.engines.base import EngineMismatch
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.workers.heartbeat import Heartbeat
@@ -53,7 +54,10 @@ class WorkerSetup:
         encoder = Encoder(self.bundle, self.job.options, self.clock)
         seconds = time.monotonic() - start
         place = f"worker {name} on {host} (process {os.getpid()})"
-        queue.hello(name, f"{place}: tokenizer loaded in {seconds:.1f} s")
+        engine = encoder.tokenizer.engine
+        queue.hello(name, f"{place}: tokenizer loaded in {seconds:.1f} s, engine {engine.name}")
+        if engine.fallback_reason is not None:
+            queue.note(f"engine {engine.name}: {engine.fallback_reason}")
         return Worker(name, queue, encoder, self.job)
 
 
@@ -86,6 +90,8 @@ class Worker:
 
     def _attempt(self, lease: Lease) -> None:
         """One shard; every way it may end is told to the queue."""
+        if lease.reference_engine:
+            self._encoder = self._encoder.on_reference()
         try:
             with Heartbeat(self._queue, lease.id) as beat:
                 receipt = run_shard(lease, self._encoder, self._job, beat.begin)
@@ -93,6 +99,8 @@ class Worker:
             return
         except JobError as error:
             self._queue.fail(lease.id, Failure.RUN, str(error))
+        except EngineMismatch as error:
+            self._queue.fail(lease.id, Failure.ENGINE, str(error))
         except EncodeFailed as error:
             self._queue.fail(lease.id, Failure.ROWS, str(error))
         except Exception as error:  # whatever it is, the next attempt may go well
