@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from importlib.metadata import version
 
+from promptmill.pipeline.model.deepseek_tokens import is_deepseek
+from promptmill.pipeline.render.deepseek import library_version
 from promptmill.schemas import profile
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.json_types import JsonObject
@@ -61,13 +63,20 @@ def identity(plan: Plan, bundle: ModelBundle, options: JobOptions, clock: dateti
         "chat template": bundle.sha256(templates=True),
         "model config": _sha256(_facts(bundle)),
         "clock": clock.isoformat() if clock_counts(bundle, options) else None,
-        "versions": {name: version(name) for name in LIBRARIES},
+        "versions": _versions(bundle),
         "input": [
             {"name": file.name, "size": file.size, "sha256": plan.content[file.name]}
             for file in plan.files
         ],
         "shards": len(plan.shards),
     }
+
+
+def _versions(bundle: ModelBundle) -> JsonObject:
+    found: JsonObject = {name: version(name) for name in LIBRARIES}
+    if is_deepseek(bundle.tokenizer_mode):
+        found["deepseek-recipe"] = library_version()
+    return found
 
 
 def clock_counts(bundle: ModelBundle, options: JobOptions) -> bool:

@@ -51,6 +51,7 @@ class Job:
         """What every part says about its making."""
         return {
             "fingerprint": self.fingerprint,
+            "tokenizer_mode": self.bundle.tokenizer_mode,
             "tokenizer_sha256": self.bundle.sha256(),
             "chat_template_sha256": self.bundle.sha256(templates=True),
             "rules": profile.NAME,

@@ -72,6 +72,15 @@ def load_library() -> ModuleType:
         ) from error
 
 
+def library_version() -> str:
+    """The library's version, which may change prompts.
+
+    Raises:
+        JobError: it is not installed.
+    """
+    return str(load_library().__version__)
+
+
 class Recipe:
     """Converts and renders requests of one model.
 
