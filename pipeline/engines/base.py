@@ -161,6 +161,7 @@ def row_errors(texts: Sequence[str]) -> Iterator[None]:
     except (RowError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of native code is not an Exception
+        # `from None`, because the library's own message may quote the text.
         if any(not encodable(text) for text in texts):
             raise RowError(
                 ErrorCode.LONE_SURROGATE,
@@ -172,7 +173,7 @@ def row_errors(texts: Sequence[str]) -> Iterator[None]:
             ErrorCode.TOKENIZER_ERROR,
             f"The tokenizer failed with {type(error).__name__}.",
             stage=Stage.TOKENIZE,
-        ) from error
+        ) from None
 
 
 def encodable(text: str) -> bool:
