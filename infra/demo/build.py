@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 from texts import ANSWERS, CODE, EMOJI, LONG, QUESTIONS, SYSTEM
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 from tokenizers import pre_tokenizers as pre
 from tokenizers.trainers import BpeTrainer
 
@@ -25,6 +25,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "static" / "demo"
 VOCABULARY = 8192
 CONTEXT = 2048
+WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""How text is split before pairs are merged: the pattern that most open models share."""
 SPECIALS = (
     "<|endoftext|>",
     "<|turn|>",
@@ -80,8 +85,10 @@ def train() -> Tokenizer:
     """A byte-level BPE tokenizer of the usual kind."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
-    digits = pre.Digits(individual_digits=True)
-    tokenizer.pre_tokenizer = pre.Sequence([digits, pre.ByteLevel(add_prefix_space=False)])
+    words = pre.Split(Regex(WORDS), behavior="isolated")
+    tokenizer.pre_tokenizer = pre.Sequence(
+        [words, pre.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=VOCABULARY,
