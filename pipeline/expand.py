@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from promptmill.pipeline.fit import cut
@@ -23,6 +24,11 @@ class MediaStep:
     options: JobOptions
     tokenizer_side: str
     """Where a truncation cuts when no side is asked for."""
+
+    def fetch(self, items: Sequence[TokenizedJob]) -> None:
+        """Fetch the media that a batch has on hosts, several at once."""
+        if self.expander is not None:
+            self.expander.fetch(media for item in items for media in item.rendered.media)
 
     def expand(self, item: TokenizedJob) -> TokenizedJob:
         """A prompt with its media in it, cut again to the truncation asked for.

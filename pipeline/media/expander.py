@@ -8,7 +8,7 @@ Sizes come from `sizer.py`; what a size becomes, from the model's family.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,6 +59,10 @@ class Expander:
         self._codec = codec
         self._sizer = sizer
         self._target_ids: dict[str, tuple[int, ...]] = {}
+
+    def fetch(self, items: Iterable[MediaItem]) -> None:
+        """Fetch what a batch has on hosts, several items at once; `expand` then waits for none."""
+        self._sizer.fetch(items)
 
     def placeholder(self, modality: Modality, index: int) -> str | None:
         """What the chat layer inserts for an item (RULES 7.1); None: nothing.

@@ -16,12 +16,15 @@ from promptmill.schemas.media import Modality
 
 # fmt: off
 FORMATS: Final = (
-    "AVIF", "BLP", "BMP", "CUR", "DCX", "DDS", "DIB", "FITS", "FLI", "FTEX", "GBR", "GIF", "ICNS",
-    "ICO", "IM", "IMT", "IPTC", "JPEG", "JPEG2000", "MCIDAS", "MSP", "PCD", "PCX", "PIXAR", "PNG",
-    "PPM", "PSD", "QOI", "SGI", "SPIDER", "SUN", "TGA", "TIFF", "WEBP", "XBM", "XPM", "XVTHUMB",
+    "JPEG", "PNG", "WEBP", "GIF", "AVIF", "BLP", "BMP", "CUR", "DCX", "DDS", "DIB", "FITS", "FLI",
+    "FTEX", "GBR", "ICNS", "ICO", "IM", "IMT", "IPTC", "JPEG2000", "MCIDAS", "MSP", "PCD", "PCX",
+    "PIXAR", "PPM", "PSD", "QOI", "SGI", "SPIDER", "SUN", "TGA", "TIFF", "XBM", "XPM", "XVTHUMB",
 )
 # fmt: on
-"""Profile rule: the formats the server opens. The content decides, not a media type."""
+"""Profile rule: the formats the server opens. The content decides, not a media type.
+
+Pillow tries them in this order: the usual ones first.
+"""
 
 _SWAPPING = frozenset({5, 6, 7, 8})
 """EXIF orientations under which width and height change places."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +22,7 @@ from promptmill.schemas.media import MediaItem, Modality
 CACHED: Final = 65_536
 """Sizes kept; one takes some 200 bytes."""
 READERS: Final = 8
-"""Items of one row that are read at the same time, where they come from hosts."""
+"""Items that are fetched from hosts at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,20 @@ class MediaSizer:
         self._reader = reader
         self._check = check
         self._known: OrderedDict[tuple[Modality, str], MediaInfo] = OrderedDict()
+        self._fetched: dict[tuple[Modality, str], Sized | RowError] = {}
+
+    def fetch(self, items: Iterable[MediaItem]) -> None:
+        """Fetch and size the items of a batch that lie on hosts, several at a time.
+
+        What comes of it, errors too, is kept for `sizes` until the next batch.
+        """
+        remote = {(i.modality, i.url or ""): i for i in items if _is_remote(i)}
+        if not remote:
+            self._fetched = {}
+            return
+        with ThreadPoolExecutor(READERS) as pool:
+            results = dict(zip(remote, pool.map(self._try, remote.values()), strict=True))
+        self._fetched = {key: result for key, result in results.items() if result is not None}
 
     def sizes(self, items: Sequence[MediaItem]) -> list[Sized]:
         """The sizes of a row's items, in order.
@@ -55,13 +70,23 @@ class MediaSizer:
             RowError: the first item that cannot be read; MEDIA_LIMIT where all of them together
                 are more than the server decodes for one request.
         """
-        if sum(_is_remote(item) for item in items) < 2:
-            sized = [self._size(item) for item in items]
-        else:
-            with ThreadPoolExecutor(READERS) as pool:
-                sized = list(pool.map(self._size, items))
+        sized = [self._fetched_or_read(item) for item in items]
         _check_budget([one.info for one in sized])
         return sized
+
+    def _fetched_or_read(self, item: MediaItem) -> Sized:
+        found = self._fetched.get((item.modality, item.url or "")) if item.data is None else None
+        if isinstance(found, RowError):
+            raise copy(found)  # every row gets an error of its own
+        return found or self._size(item)
+
+    def _try(self, item: MediaItem) -> Sized | RowError | None:
+        try:
+            return self._size(item)
+        except RowError as error:
+            return error
+        except Exception:  # its row will meet it again, alone
+            return None
 
     def _size(self, item: MediaItem) -> Sized:
         data = self._reader.read(item)
