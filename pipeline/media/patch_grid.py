@@ -37,7 +37,7 @@ class PatchGrid:
         largest = size.integer("longest_edge", self.bounds.largest)
         return replace(
             self,
-            patch=values.integer("patch_size", self.patch),
+            patch=values.side("patch_size", self.patch),
             merge=values.integer("merge_size", self.merge),
             temporal=values.integer("temporal_patch_size", self.temporal),
             bounds=AreaBounds(

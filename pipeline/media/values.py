@@ -46,6 +46,15 @@ class Values:
             self.fail(key, "a positive integer")
         return value
 
+    def side(self, key: str, default: int | None = None) -> int:
+        """Pixels along a side: an integer, or an object or a pair of two equal ones."""
+        value = self.get(key)
+        if isinstance(value, dict):
+            value = [value.get("height"), value.get("width")]
+        if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+            return Values(({key: value[0]},), self.origin, self.of_row).integer(key, default)
+        return self.integer(key, default)
+
     def number(self, key: str, default: float | None = None) -> float:
         """A positive number; `default` where there is none, and required without one."""
         value = self.get(key)

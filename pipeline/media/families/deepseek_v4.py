@@ -197,7 +197,7 @@ def _cells(values: Values, prefix: str, most: int, smallest: int) -> Cells:
     budget = "max_n_token" if prefix else "max_image_tokens"
     ratio = values.get(f"{prefix}max_wh_ratio")
     return Cells(
-        patch=values.integer(f"{prefix}patch_size", 14),
+        patch=values.side(f"{prefix}patch_size", 14),
         downsample=values.integer(f"{prefix}downsample_ratio", 3),
         smallest=values.integer(f"{prefix}min_pixels", smallest),
         widest=None if ratio is None else values.integer(f"{prefix}max_wh_ratio"),

@@ -74,8 +74,8 @@ class DeepseekOCRImage:
 def deepseek_vl2_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """DeepSeek-VL2."""
     config, texts = config_values(bundle), processor(bundle)
-    tile = config.child("vision_config").integer("image_size", 384)
-    patches = tile // texts.integer("patch_size", 14)
+    tile = config.child("vision_config").side("image_size", 384)
+    patches = tile // texts.side("patch_size", 14)
     token = texts.text("image_token", "<image>")
     images = DeepseekVL2Image(
         need_id(codec, token),
@@ -92,7 +92,7 @@ def deepseek_ocr_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """DeepSeek-OCR."""
     texts = processor(bundle)
     token = texts.text("image_token", "<image>")
-    unit = texts.integer("patch_size", 16) * texts.integer("downsample_ratio", 4)
+    unit = texts.side("patch_size", 16) * texts.integer("downsample_ratio", 4)
     images = DeepseekOCRImage(need_id(codec, token), unit)
     rule = MediaRule(expand=images.expand, placeholder=token, target=token)
     return Family(name="DeepSeek-OCR", image=rule)

@@ -178,7 +178,7 @@ def _audio_rule(bundle: ModelBundle, codec: TextCodec) -> MediaRule[AudioInfo] |
 
 def _pooling(files: Values, most: int) -> Pooling:
     return Pooling(
-        patch=files.integer("patch_size", 16),
+        patch=files.side("patch_size", 16),
         kernel=files.integer("pooling_kernel_size", 3),
         most=files.integer("max_soft_tokens", most),
     )

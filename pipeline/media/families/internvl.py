@@ -180,8 +180,8 @@ def internvl_chat_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """InternVL as published: its placeholders are ordinary text."""
     config, encode = config_values(bundle), encoder(codec)
     vision = config.child("vision_config")
-    size = config.integer("force_image_size", vision.integer("image_size"))
-    side = size // vision.integer("patch_size")
+    size = config.integer("force_image_size", vision.side("image_size"))
+    side = size // vision.side("patch_size")
     per_tile = int(side * side * config.number("downsample_ratio", 0.5) ** 2)
 
     def pictures(token: str) -> Pictures:

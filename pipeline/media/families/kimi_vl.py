@@ -50,7 +50,7 @@ def kimi_vl_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """Kimi-VL."""
     files = image_processor(bundle)
     images = KimiImage(
-        need_id(codec, PAD), files.integer("patch_size", 14), files.integer("in_token_limit", 4096)
+        need_id(codec, PAD), files.side("patch_size", 14), files.integer("in_token_limit", 4096)
     )
     rule = MediaRule(
         expand=images.expand,

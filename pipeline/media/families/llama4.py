@@ -94,7 +94,7 @@ class Llama4Image:
 def llama4_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """Llama 4."""
     vision, files = config_values(bundle, "vision_config"), image_processor(bundle)
-    side = vision.integer("image_size", 336) // vision.integer("patch_size", 14)
+    side = vision.side("image_size", 336) // vision.side("patch_size", 14)
     image = processor(bundle).text("fake_image_token", "<|image|>")
     images = Llama4Image(
         start=need_id(codec, "<|image_start|>"),

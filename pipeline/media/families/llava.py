@@ -50,7 +50,7 @@ def read_tower(config: Values) -> Tower:
     kind = vision.text("model_type", "clip_vision_model")
     if kind not in ("clip_vision_model", "siglip_vision_model"):
         vision.fail("model_type", "clip_vision_model or siglip_vision_model")
-    image_size, patch = vision.integer("image_size"), vision.integer("patch_size")
+    image_size, patch = vision.side("image_size"), vision.side("patch_size")
     side = image_size // patch
     tokens = side * side + (kind == "clip_vision_model")
     if config.text("vision_feature_select_strategy", "default") == "default":

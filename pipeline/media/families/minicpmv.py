@@ -189,7 +189,7 @@ def _pair(bundle: ModelBundle, name: str) -> tuple[str, str]:
 def _slicing(files: Values) -> Slicing:
     return Slicing(
         resolution=files.integer("scale_resolution", 448),
-        patch=files.integer("patch_size", 14),
+        patch=files.side("patch_size", 14),
         most=files.integer("max_slice_nums", 9),
         divisor=_DIVISORS.get(files.text("downsample_mode", "16x"), 16),
         slices=files.flag("slice_mode", True),

@@ -29,7 +29,7 @@ def _expand(content: Ids, image_id: int, info: ImageInfo, site: Site) -> Replace
 def paligemma_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """PaliGemma: image ids and a BOS of their own; the prompt ends in a newline."""
     vision = config_values(bundle, "vision_config")
-    count = (vision.integer("image_size", 224) // vision.integer("patch_size", 14)) ** 2
+    count = (vision.side("image_size", 224) // vision.side("patch_size", 14)) ** 2
     image_id = need_id(codec, special_token(bundle, "image_token", "<image>"))
     bos_id = need_id(codec, special_token(bundle, "bos_token", "<bos>"))
     content = np.concatenate([repeated(image_id, count), repeated(bos_id, 1)])

@@ -106,8 +106,8 @@ def pixtral_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     vision = config_values(bundle, "vision_config")
     images = PixtralImage(
         _hf_rows(bundle, codec),
-        longest=vision.integer("image_size"),
-        cell=vision.integer("patch_size"),
+        longest=vision.side("image_size"),
+        cell=vision.side("patch_size"),
         fits=math.floor,
     )
     return _hf_family("Pixtral", bundle, images)
@@ -119,7 +119,7 @@ def mistral3_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     if bundle.tokenizer_mode == "mistral":
         return mistral_family(bundle, codec)
     config, files = config_values(bundle), image_processor(bundle)
-    patch = files.integer("patch_size", config.child("vision_config").integer("patch_size"))
+    patch = files.side("patch_size", config.child("vision_config").side("patch_size"))
     images = PixtralImage(
         _hf_rows(bundle, codec),
         longest=files.child("size").integer("longest_edge", 1024),
