@@ -139,6 +139,16 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Joins:
+    """How replacements grow together with what is beside them."""
+
+    steps: tuple[Join, ...]
+    """Applied one after the other to the whole prompt, each from left to right."""
+    border: int
+    """The id on both borders of every replacement."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileLimits:
     """Bytes that the files of a row may have."""
 
@@ -154,8 +164,8 @@ class Family:
     image: MediaRule[ImageInfo] | None = None
     audio: MediaRule[AudioInfo] | None = None
     video: MediaRule[VideoInfo] | None = None
-    joins: tuple[Join, ...] = ()
-    """Applied one after the other to the whole prompt once all is expanded (Gemma 3)."""
+    joins: Joins | None = None
+    """Applied once all is expanded (Gemma 3)."""
     last_id: int | None = None
     """Appended to a prompt with media that does not end in it (PaliGemma)."""
     in_encoder: bool = False

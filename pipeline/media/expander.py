@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from promptmill.pipeline.media.admit import check_counts, check_files, check_given, check_typed
 from promptmill.pipeline.media.base import INDEX, Family, MediaKwargs, Replacement, Site, TextCodec
 from promptmill.pipeline.media.cut import cut_spans, lost_before_expansion
@@ -123,12 +121,19 @@ class Expander:
         if not items:
             return row
         self.check_items(items)
-        kwargs = kwargs or MediaKwargs()
-        sized = self._sized(items, kwargs)
+        sized = self._sized(items, kwargs or MediaKwargs())
         if self.family.in_encoder:
             return replace(row, spans=tuple(self._spans_in_encoder(sized)))
-        if self.family.last_id is not None and row.ids[-1:].tolist() != [self.family.last_id]:
-            row = append_id(row, self.family.last_id)
+        last_id = self.family.last_id
+        if last_id is not None and row.ids[-1:].tolist() != [last_id]:
+            row = append_id(row, last_id)
+        made = self._expand_matches(row, sized)
+        if isinstance(made, _Item):
+            raise _missing(made, len(ids), truncated_to)
+        return made
+
+    def _expand_matches(self, row: Expanded, sized: Sequence[_Item]) -> Expanded | _Item:
+        """The row expanded by ids, else by text; or the first item without a placeholder."""
         targets = [self._ids_of(item.modality, item.target) for item in sized]
         matches = match_ids(row.ids, targets)
         if len(matches) == len(sized):
@@ -138,17 +143,16 @@ class Expander:
             matches = match_text(text, [item.target for item in sized])
             if len(matches) == len(sized):
                 return self._expand_text(row, text, matches, sized)
-        missing = sized[min(set(range(len(sized))) - {match.item for match in matches})]
-        raise _missing(missing, len(ids), truncated_to)
+        return sized[min(set(range(len(sized))) - {match.item for match in matches})]
 
     def collapse(self, row: Expanded) -> Expanded:
         """A prompt with one placeholder an item again, for servers that expand by themselves."""
         if self.family.in_encoder:
             return row
-        placeholders = (
+        placeholders = [
             self._ids_of(s.modality, self._target(s.modality, s.index)) for s in row.spans
-        )
-        return collapse(row, [np.array(ids, np.int32) for ids in placeholders])
+        ]
+        return collapse(row, placeholders, self.family.joins)
 
     def _target(self, modality: Modality, index: int) -> str:
         return self.family.rules[modality].target.replace(INDEX, str(index + 1))
@@ -192,7 +196,7 @@ class Expander:
             spans.append(_span(item, replacement, position))
             grown += len(replacement.ids) - (match.stop - match.start)
         expanded = replace(splice(row, parts), spans=tuple(spans))
-        return join_all(expanded, self.family.joins)
+        return expanded if self.family.joins is None else join_all(expanded, self.family.joins)
 
     def _expand_text(
         self, row: Expanded, text: str, matches: Sequence[Match], sized: Sequence[_Item]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from promptmill.pipeline.media.base import Join, Replacement
+from promptmill.pipeline.media.base import Join, Joins, Replacement
 from promptmill.pipeline.media.match import Match
 from promptmill.schemas.media import MediaSpan
 from promptmill.schemas.request import Ids, Mask, Offsets
@@ -54,23 +54,46 @@ def splice(row: Expanded, parts: Iterable[tuple[Match, Replacement]]) -> Expande
     )
 
 
-def collapse(row: Expanded, placeholders: Sequence[Ids]) -> Expanded:
+def collapse(
+    row: Expanded, placeholders: Sequence[Sequence[int]], joins: Joins | None = None
+) -> Expanded:
     """`row` with each span as the ids of its placeholder again; spans say where those are.
 
     Args:
         row: a prompt with its media expanded.
         placeholders: for each span, in order, the ids that stood for its item.
+        joins: applied when it was expanded; text that grew into a span is parted from it.
     """
     parts: list[tuple[Match, Replacement]] = []
     spans: list[MediaSpan] = []
     grown = 0
     for number, (span, ids) in enumerate(zip(row.spans, placeholders, strict=True)):
-        match = Match(number, span.offset, span.offset + span.length)
-        parts.append((match, Replacement(ids)))
-        offset, length = span.offset + grown, len(ids)
-        spans.append(replace(span, offset=offset, length=length, embed_runs=()))
-        grown += length - span.length
+        before, after = ([], []) if joins is None else _parted(row, number, joins)
+        start = max(span.offset, parts[-1][0].stop if parts else 0)
+        match = Match(number, start, end_of(span))
+        parts.append((match, Replacement(np.array([*before, *ids, *after], np.int32))))
+        offset = start + grown + len(before)
+        spans.append(replace(span, offset=offset, length=len(ids), embed_runs=()))
+        grown += len(before) + len(ids) + len(after) - (match.stop - match.start)
     return replace(splice(row, parts), spans=tuple(spans))
+
+
+def _parted(row: Expanded, number: int, joins: Joins) -> tuple[list[int], list[int]]:
+    """Ids of the text that grew into a span in front of it and behind it."""
+    span = row.spans[number]
+    stop = end_of(span)
+    first, last = int(row.ids[span.offset]), int(row.ids[stop - 1])
+    shares_first = number > 0 and end_of(row.spans[number - 1]) > span.offset
+    shares_last = number + 1 < len(row.spans) and row.spans[number + 1].offset < stop
+    steps, border = joins.steps, joins.border
+    before = [j.left for j in steps if j.merged == first and j.right == border]
+    after = [j.right for j in steps if j.merged == last and j.left == border]
+    return [] if shares_first else before, [] if shares_last else after
+
+
+def end_of(span: MediaSpan) -> int:
+    """Index behind a span's last id."""
+    return span.offset + span.length
 
 
 def placeholder_pair(offsets: Offsets, match: Match) -> Offsets:
@@ -92,13 +115,13 @@ def append_id(row: Expanded, token_id: int) -> Expanded:
     return replace(row, ids=np.append(row.ids, np.int32(token_id)), offsets=offsets, mask=mask)
 
 
-def join_all(row: Expanded, joins: Sequence[Join]) -> Expanded:
-    """Apply joins one after the other to the whole prompt, each from left to right.
+def join_all(row: Expanded, joins: Joins) -> Expanded:
+    """Let replacements grow together with what is beside them.
 
     A span keeps its length and starts at the id its first id went into: neighbours that join
     across their border overlap by one.
     """
-    for join in joins:
+    for join in joins.steps:
         row = _join(row, join)
     return row
 

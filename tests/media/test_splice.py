@@ -1,15 +1,17 @@
 """Everything parallel to the ids moves with them."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promptmill.pipeline.media.base import Join, Replacement
+from promptmill.pipeline.media.base import Join, Joins, Replacement
 from promptmill.pipeline.media.match import Match
-from promptmill.pipeline.media.splice import Expanded, append_id, join_all, splice
+from promptmill.pipeline.media.splice import Expanded, append_id, collapse, join_all, splice
 from promptmill.schemas.media import MediaSpan, Modality
 
-NEWLINES = (Join(1, 2, 3), Join(2, 1, 3), Join(2, 2, 4))
+NEWLINES = Joins((Join(1, 2, 3), Join(2, 1, 3), Join(2, 2, 4)), border=2)
 """Gemma 3's joins: one, two, three and four newlines."""
 LENGTHS = {1: 1, 2: 2, 3: 3, 4: 4}
 
@@ -87,7 +89,7 @@ def test_joins_take_pairs_from_the_left(values: list[int]) -> None:
         pair = values[position : position + 2] == [left, right]
         wanted.append(merged if pair else values[position])
         position += 2 if pair else 1
-    made = join_all(Expanded(ids(*values)), [Join(left, right, merged)])
+    made = join_all(Expanded(ids(*values)), Joins((Join(left, right, merged),), border=2))
     assert made.ids.tolist() == wanted
 
 
@@ -96,3 +98,21 @@ def test_runs_of_embeddings() -> None:
     assert Replacement(ids(5, 5), 5).embed_runs() == ()
     assert Replacement(ids(1, 5, 5, 1, 5), 5).embed_runs() == ((1, 2), (4, 1))
     assert Replacement(ids(1, 1), 5).embed_runs() == ((0, 0),)
+
+
+def grown(values: list[int], target: int, content: list[int]) -> Expanded:
+    """`values` with each target replaced, grown together with what is beside it."""
+    places = [n for n, value in enumerate(values) if value == target]
+    parts = [(Match(i, n, n + 1), Replacement(ids(*content))) for i, n in enumerate(places)]
+    spans = [span(n + i * (len(content) - 1), len(content), i) for i, n in enumerate(places)]
+    return join_all(replace(splice(Expanded(ids(*values)), parts), spans=tuple(spans)), NEWLINES)
+
+
+@given(st.lists(st.sampled_from([1, 2, 7, 8]), max_size=12))
+def test_collapsing_undoes_expanding(values: list[int]) -> None:
+    values = join_all(Expanded(ids(*values)), NEWLINES).ids.tolist()
+    made = grown(values, 7, [2, 9, 9, 2])
+    back = collapse(made, [(7,)] * len(made.spans), NEWLINES)
+    assert back.ids.tolist() == values
+    assert [back.ids[s.offset] for s in back.spans] == [7] * len(made.spans)
+    assert grown(back.ids.tolist(), 7, [2, 9, 9, 2]).ids.tolist() == made.ids.tolist()

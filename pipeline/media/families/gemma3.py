@@ -10,6 +10,7 @@ from promptmill.pipeline.media.base import (
     Family,
     ImageInfo,
     Join,
+    Joins,
     MediaRule,
     Replacement,
     Site,
@@ -80,5 +81,7 @@ def gemma3_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     return Family(
         name="Gemma 3",
         image=MediaRule(expand=image.expand, placeholder=begin, target=begin),
-        joins=(Join(one, two, three), Join(two, one, three), Join(two, two, four)),
+        joins=Joins(
+            (Join(one, two, three), Join(two, one, three), Join(two, two, four)), border=two
+        ),
     )
