@@ -20,15 +20,19 @@ from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy, TokenizerVersion
 from mistral_common.tokens.tokenizers.image import ImageEncoding
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 from promptmill.pipeline.engines.base import EngineCounts, FlatTokens, row_errors
 from promptmill.pipeline.engines.special import AddedIds
+from promptmill.pipeline.engines.traits import byte_pieces
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, JobError, RowError, Stage
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import EngineName
 
 logging.getLogger("mistral_common").setLevel(logging.ERROR)
+
+_BYTE_PIECES = byte_pieces()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +104,21 @@ class Mistral:
         except (MistralCommonException, ValueError, TypeError, LookupError) as error:
             raise RowError(ErrorCode.TEMPLATE_ERROR, str(error), stage=Stage.RENDER) from None
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids, special tokens spelled out."""
-        return self._chats.decode(
-            [int(i) for i in ids], special_token_policy=SpecialTokenPolicy.KEEP
-        )
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of the ids; special tokens spelled out, or left out."""
+        policy = SpecialTokenPolicy.IGNORE if skip_special_tokens else SpecialTokenPolicy.KEEP
+        return self._chats.decode([int(i) for i in ids], special_token_policy=policy)
+
+    def pieces(self, ids: Iterable[int]) -> list[bytes | None]:
+        """What each id is of a text's bytes; None for ids that the vocabulary lacks."""
+        return [self._piece(i) if 0 <= i < self._texts.n_words else None for i in ids]
+
+    def _piece(self, token_id: int) -> bytes:
+        if isinstance(self._texts, Tekkenizer):
+            return self._texts.id_to_byte_piece(token_id, SpecialTokenPolicy.KEEP)
+        spelling: str = self._texts.id_to_piece(token_id)
+        byte = _BYTE_PIECES.get(spelling)
+        return spelling.encode() if byte is None else bytes((byte,))
 
 
 def load_mistral(bundle: ModelBundle) -> Mistral:

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from promptmill.schemas.errors import JobError
+from promptmill.workers.cli.decode import decode
 from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
 from promptmill.workers.cli.run import run
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(status)
+app.command()(decode)
 
 
 def main() -> None:

@@ -1,0 +1,45 @@
+"""`promptmill decode`: engine outputs back to answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def decode(
+    inputs: Annotated[
+        list[str],
+        typer.Option("-i", "--input", help="Parquet files with output ids.", metavar="IN"),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The JSONL file of answers.", metavar="OUT")
+    ],
+    model: Annotated[str, typer.Option(help="The model that answered: a folder or a hub id.")],
+    revision: Annotated[str | None, typer.Option(help="Hub revision.")] = None,
+    tokenizer_mode: Annotated[str, typer.Option(help="As for run.")] = "auto",
+    ids_column: Annotated[
+        str | None, typer.Option(help="The column of output ids, where its name is unusual.")
+    ] = None,
+    thinking: Annotated[
+        bool, typer.Option(help="DeepSeek: answers begin with reasoning, unless rows say.")
+    ] = True,
+    tool_calls: Annotated[
+        bool, typer.Option(help="DeepSeek: look for tool calls, unless rows say.")
+    ] = True,
+) -> None:
+    """Turn an engine's output ids into OpenAI batch lines: text, reasoning, tool calls."""
+    from promptmill.workers.decode import DecodeJob, decode_outputs  # see app.py
+
+    job = DecodeJob(
+        inputs=tuple(inputs),
+        output=output,
+        model=model,
+        revision=revision,
+        tokenizer_mode=tokenizer_mode,
+        ids_column=ids_column,
+        thinking=thinking,
+        tool_calls=tool_calls,
+    )
+    decode_outputs(job, typer.echo)

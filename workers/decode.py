@@ -1,0 +1,100 @@
+"""Engine outputs to a file of answers: read, decode, write, in this process."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from promptmill.pipeline.decode.base import ReplyReader
+from promptmill.pipeline.decode.lines import error_line, reply_line
+from promptmill.pipeline.decode.load import load_reader
+from promptmill.pipeline.model.load import load_bundle
+from promptmill.pipeline.read.outputs import read_outputs
+from promptmill.schemas.errors import JobError, RowError
+from promptmill.schemas.json_types import JsonObject
+from promptmill.schemas.options import JobOptions
+from promptmill.schemas.outputs import EngineOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeJob:
+    """What is to be decoded, and how."""
+
+    inputs: tuple[str, ...]
+    """Parquet files or folders of them."""
+    output: Path
+    """The file of answers; one that stands there is replaced when all is done."""
+    model: str
+    revision: str | None = None
+    tokenizer_mode: str = "auto"
+    ids_column: str | None = None
+    thinking: bool = True
+    tool_calls: bool = True
+    """For rows that do not say how they are to be read; see `DeepseekReader`."""
+
+
+def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
+    """Decode everything.
+
+    Args:
+        job: what and how.
+        say: takes warnings of the model, and the counts at the end.
+
+    Raises:
+        JobError: the model, the input or the output cannot be used; nothing is left behind.
+    """
+    if job.output.is_dir():
+        raise JobError(f"-o {job.output} is a folder. Name the file that the answers go to.")
+    options = JobOptions(
+        input=job.inputs,
+        output=str(job.output),
+        model=job.model,
+        revision=job.revision,
+        tokenizer_mode=job.tokenizer_mode,
+    )
+    bundle = load_bundle(options)
+    reader = load_reader(bundle, int(time.time()), thinking=job.thinking, tool_calls=job.tool_calls)
+    temporary = job.output.with_name(f".{job.output.name}.tmp")
+    try:
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+        counts = _write(job, reader, temporary)
+        temporary.replace(job.output)
+    except OSError as error:
+        raise JobError(f"-o {job.output} cannot be written: {error.strerror}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    say(
+        f"{counts['answers']:,} answers, {counts['errors']:,} errors; {counts['tokens']:,} ids, "
+        f"{counts['unknown']:,} of them unknown; {counts['incomplete']:,} answers ended inside a "
+        "character"
+    )
+
+
+def _write(job: DecodeJob, reader: ReplyReader, path: Path) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    with path.open("w", encoding="utf-8") as file:
+        for found in read_outputs(job.inputs, job.ids_column):
+            file.write(json.dumps(_line(found, reader, counts), ensure_ascii=False) + "\n")
+    return counts
+
+
+def _line(
+    found: EngineOutput | tuple[str, RowError], reader: ReplyReader, counts: Counter[str]
+) -> JsonObject:
+    if isinstance(found, EngineOutput):
+        try:
+            reply = reader.read(found)
+        except RowError as error:
+            counts["errors"] += 1
+            return error_line(found.custom_id, error)
+        counts["answers"] += 1
+        counts["tokens"] += len(found.token_ids)
+        counts["unknown"] += reply.unknown_ids
+        counts["incomplete"] += reply.incomplete
+        return reply_line(found.custom_id, reply)
+    counts["errors"] += 1
+    return error_line(*found)
