@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from promptmill.pipeline.engines.base import Engine, encode_each
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.load import load_engine
-from promptmill.pipeline.engines.mistral import Mistral, load_mistral
 from promptmill.pipeline.engines.plain import PlainRanges
 from promptmill.pipeline.engines.special import AddedIds, added_special_ids
 from promptmill.pipeline.media import EngineCodec
@@ -24,6 +24,9 @@ from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.options import EngineName
 from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
+
+if TYPE_CHECKING:
+    from promptmill.pipeline.engines.mistral import Mistral
 
 INT32_MAX = np.iinfo(np.int32).max
 
@@ -197,6 +200,8 @@ class TextTokenizer:
 def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
     """The tokenizer of a model, ready for batches; loads in a second or so."""
     if bundle.tokenizer_mode == "mistral":
+        from promptmill.pipeline.engines.mistral import load_mistral  # most of a second
+
         mistral = load_mistral(bundle)
         return TextTokenizer(mistral, None, mistral.added_ids, mistral, bundle.facts)
     return TextTokenizer(

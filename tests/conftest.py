@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ["PROMPTMILL_CACHE"] = "off"  # tests resolve models; commands they start as well
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PROMPTMILL_SHARED", ROOT.parent / "shared")).resolve()
 

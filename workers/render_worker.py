@@ -12,6 +12,7 @@ from ray import ObjectRef
 from promptmill.schemas.run import Totals
 from promptmill.workers.environment import ONE_THREAD
 from promptmill.workers.leases import Failure, Lease, Order, RowRange
+from promptmill.workers.tuning import leave_pandas_out
 from promptmill.workers.work import WorkerSetup
 
 Handle: TypeAlias = Any
@@ -73,6 +74,7 @@ class RenderWorker:
     def __init__(self, name: str, queue: Handle, setup: WorkerSetup) -> None:
         os.environ.update(ONE_THREAD)
         pa.set_cpu_count(1)
+        leave_pandas_out()
         self._name, self._queue, self._setup = name, RemoteQueue(queue), setup
 
     def run(self) -> bool:

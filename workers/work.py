@@ -18,6 +18,7 @@ from promptmill.schemas.errors import JobError
 from promptmill.workers.heartbeat import Heartbeat
 from promptmill.workers.leases import Failure, Lease, Order, ShardQueue
 from promptmill.workers.shard_job import EncodeFailed, LeaseLost, ShardJob, run_shard
+from promptmill.workers.tuning import calm_collector
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class WorkerSetup:
             )
         start = time.monotonic()
         encoder = Encoder(self.bundle, self.job.options, self.clock)
+        calm_collector()
         seconds = time.monotonic() - start
         place = f"worker {name} on {host} (process {os.getpid()})"
         engine = encoder.tokenizer.engine

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from promptmill.pipeline.engines.base import Engine
 from promptmill.pipeline.engines.decode import Decoder
-from promptmill.pipeline.engines.mistral import Mistral
 from promptmill.pipeline.media.admit import supported_modalities
 from promptmill.pipeline.media.base import FamilyBuilder, TextCodec, find_builder
 from promptmill.pipeline.media.expander import Expander
@@ -23,6 +22,9 @@ from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.media import Modality
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import Ids, Offsets
+
+if TYPE_CHECKING:
+    from promptmill.pipeline.engines.mistral import Mistral
 
 _SIGNS = (
     "vision_config",

@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from promptmill.pipeline.model import hub
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 
@@ -105,5 +104,7 @@ def locate(model: str, revision: str | None = None) -> ModelFolder:
         raise JobError(
             f"--model {model}: there is no such folder, and it is no hub id (name or owner/name)."
         )
+    from promptmill.pipeline.model import hub  # imports an HTTP client, for hub ids only
+
     snapshot = hub.fetch(model, revision)
     return ModelFolder(snapshot.path, model, snapshot.commit, snapshot.listing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from promptmill.pipeline.model.bundle_cache import loaders_changed
 from promptmill.pipeline.model.config import ModelConfig
 from promptmill.pipeline.model.deepseek import load_deepseek
 from promptmill.pipeline.model.folder import ModelFolder
@@ -57,6 +58,7 @@ def register(mode: str, loader: Loader) -> None:
     if mode.lower() == "auto":
         raise ValueError("auto is not a mode: it chooses one")
     _LOADERS[mode.lower()] = loader
+    loaders_changed()
 
 
 def known_modes() -> list[str]:

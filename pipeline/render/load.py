@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from promptmill.pipeline.render.base import MediaRules, Renderer
 from promptmill.pipeline.render.harmony import HarmonyRenderer
 from promptmill.pipeline.render.hf import HfRenderer
-from promptmill.pipeline.render.mistral import MistralRenderer
 from promptmill.pipeline.render.official import OfficialRenderer
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
@@ -19,9 +18,18 @@ RendererFactory: TypeAlias = Callable[
     [ModelBundle, JobOptions, datetime, MediaRules | None], Renderer
 ]
 
+
+def _mistral(
+    bundle: ModelBundle, options: JobOptions, clock: datetime, media: MediaRules | None
+) -> Renderer:
+    from promptmill.pipeline.render.mistral import MistralRenderer  # most of a second
+
+    return MistralRenderer(bundle, options, clock, media)
+
+
 _RENDERERS: Final[dict[str, RendererFactory]] = {
     "hf": HfRenderer,
-    "mistral": MistralRenderer,
+    "mistral": _mistral,
     "deepseek_v4": OfficialRenderer,
     "deepseek_v41": OfficialRenderer,
 }
