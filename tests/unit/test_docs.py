@@ -11,7 +11,12 @@ from promptmill.schemas.options import JobOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OTHER_OPTIONS = {"--config", "--set", "--help", "--no-mask", "--no-offsets"}
+OTHER_OPTIONS = {"--config", "--set", "--help", "--no-mask", "--no-offsets"} | {
+    "--id",
+    "--row",
+    "--json",
+}
+"""Of the command line, beside the fields of a job."""
 
 
 def test_every_error_code_has_its_line() -> None:

@@ -12,6 +12,7 @@ import typer
 
 from promptmill.schemas.errors import JobError
 from promptmill.workers.cli.decode import decode
+from promptmill.workers.cli.inspect import inspect
 from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
 from promptmill.workers.cli.run import run
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(status)
+app.command()(inspect)
 app.command()(decode)
 
 

@@ -18,7 +18,7 @@ import typer
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from promptmill.schemas.json_types import Json
+from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.cli.job import option_name, read_job
 
@@ -42,28 +42,40 @@ Settings = Annotated[
 ]
 
 
-def takes_job(command: Callable[[JobOptions], None]) -> Callable[..., None]:
-    """A typer command with all options of a job; `command` gets the validated job."""
+def takes_job(
+    command: Callable[..., None], *, name: str | None = None, writes: bool = True
+) -> Callable[..., None]:
+    """A typer command with all options of a job; `command` gets the validated job.
+
+    Args:
+        command: takes the job, and options of its own as keywords.
+        name: of the command; that of the function when not given.
+        writes: without it neither an output nor a model need be named.
+    """
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     def run(
         more: list[str] | None, config: Path | None, settings: list[str] | None, **given: object
     ) -> None:
-        values = {name: _parsed(name, value) for name, value in given.items() if _was_given(value)}
+        more_options = {parameter.name: given.pop(parameter.name) for parameter in own}
+        values: JsonObject = {} if writes else {"output": "", "model": ""}
+        values |= {name: _parsed(name, value) for name, value in given.items() if _was_given(value)}
         if more:
             values["input"] = [*(given["input"] or ()), *more]  # type: ignore[misc]  # list of str
-        command(read_job(values, config=config, settings=settings or ()))
+        command(read_job(values, config=config, settings=settings or ()), **more_options)
 
     parameters = [_parameter(name, field) for name, field in JobOptions.model_fields.items()]
     signature = inspect.Signature(
         [
             inspect.Parameter("more", _KEYWORD, default=None, annotation=More),
+            *own,
             *parameters,
             inspect.Parameter("config", _KEYWORD, default=None, annotation=Config),
             inspect.Parameter("settings", _KEYWORD, default=None, annotation=Settings),
         ]
     )
     run.__signature__ = signature  # type: ignore[attr-defined]  # what typer reads
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    run.__doc__, run.__name__ = command.__doc__, name or command.__name__
     return run
 
 
