@@ -60,7 +60,10 @@ def load_bundle_cached(options: JobOptions) -> ModelBundle:
     root = cache_folder()
     if root is None or _own_loaders:
         return _resolve(options)
-    path = root / f"{_key(options)}.json"
+    try:
+        path = root / f"{_key(options)}.json"
+    except OSError:  # a file that cannot be read: loading finds out whether it is needed
+        return _resolve(options)
     found = _read(path)
     if found is None:
         found = _resolve(options)
