@@ -91,9 +91,12 @@ class Encoder:
     def encode(self, rows: Sequence[RawRow]) -> EncodedBatch:
         """One batch, from raw rows to token rows; rows and rejects are in input order."""
         rejects: list[Reject] = []
+        drops = self.options.on_overlong is OnOverlong.DROP
 
         def refuse(job: Job, error: RowError, stage: Stage) -> None:
             error.stage = error.stage or stage
+            if drops and error.code is ErrorCode.PROMPT_TOO_LONG:
+                error.code = ErrorCode.DROPPED_OVERLONG
             place = job.request.place
             rejects.append(Reject(job.raw, error, job.request.custom_id, place.prompt_index))
 
@@ -125,7 +128,8 @@ class Encoder:
         results = self.tokenizer.encode([self._text_job(item) for item in rendered])
         kept = keep([item.job for item in rendered], results, refuse, Stage.TOKENIZE)
         whole = [TokenizedJob(rendered[n].job, rendered[n].rendered, found) for n, found in kept]
-        fitted = each(self._first_cut, whole, refuse, Stage.FIT)
+        fitted = list(each(self._first_cut, whole, refuse, Stage.FIT))
+        self._media.fetch(fitted)
         return list(each(self._media.expand, fitted, refuse, Stage.EXPAND))
 
     def _text_job(self, item: RenderedJob) -> TextJob:
@@ -140,12 +144,4 @@ class Encoder:
     def _first_cut(self, item: TokenizedJob) -> TokenizedJob:
         if item.rendered.verbatim:
             return item
-        try:
-            return replace(item, tokens=self._fitter.first_cut(item.tokens, item.job.params))
-        except RowError as error:
-            if (
-                self.options.on_overlong is OnOverlong.DROP
-                and error.code is ErrorCode.PROMPT_TOO_LONG
-            ):
-                error.code = ErrorCode.DROPPED_OVERLONG
-            raise
+        return replace(item, tokens=self._fitter.first_cut(item.tokens, item.job.params))
