@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from jinja2 import TemplateError
 from transformers import AutoTokenizer
@@ -15,7 +14,7 @@ from transformers.utils import chat_template_utils
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.schemas.errors import ErrorCode as Code
-from promptmill.schemas.request import RawRow, TokenRow
+from promptmill.schemas.request import EncodedBatch, TokenRow
 
 Chat = dict[str, Any]
 BATCH = 500
@@ -59,17 +58,17 @@ def test_chats_equal_transformers(
     models: Path,
     chats: list[Chat],
     make_encoder: Callable[..., Encoder],
-    make_rows: Callable[..., list[RawRow]],
+    encode: Callable[..., EncodedBatch],
+    check_offsets: Callable[[TokenRow, Encoder], None],
     model: str,
     count: int | None,
 ) -> None:
     chats = chats[:: len(chats) // count] if count else chats
-    folder = models / model
-    encoder, reference = make_encoder(folder), AutoTokenizer.from_pretrained(folder)
+    encoder, reference = make_encoder(models / model), AutoTokenizer.from_pretrained(models / model)
     refused = Counter[Code]()
     for start in range(0, len(chats), BATCH):
         batch = chats[start : start + BATCH]
-        done = encoder.encode(make_rows(*batch))
+        done = encode(encoder, *batch)
         codes = {reject.custom_id: reject.error.code for reject in done.rejects}
         ours = {row.request.custom_id: row for row in done.rows}
         for chat in batch:
@@ -81,7 +80,7 @@ def test_chats_equal_transformers(
                 refused[code] += 1
                 continue
             assert ours[chat["id"]].ids.tolist() == wanted, chat["id"]
-            check_offsets(ours[chat["id"]], reference.backend_tokenizer.normalizer)
+            check_offsets(ours[chat["id"]], encoder)
     assert refused.total() < len(chats) // 2
 
 
@@ -92,26 +91,3 @@ def theirs(reference: Any, messages: list[Chat]) -> list[int] | None:
     except TemplateError:
         return None
     return list(made["input_ids"])
-
-
-def check_offsets(row: TokenRow, normalizer: Any) -> None:
-    assert row.text is not None
-    assert row.offsets is not None
-    assert len(row.offsets) == len(row.ids)
-    starts, stops = row.offsets.T
-    assert (np.diff(starts) >= 0).all()
-    assert (starts >= 0).all()
-    assert (starts <= stops).all()
-    assert (stops <= len(row.text)).all()
-    for at in uncovered(starts, stops, len(row.text)):
-        assert normalizer is not None
-        without, with_it = (normalizer.normalize_str(row.text[:end]) for end in (at, at + 1))
-        assert len(with_it) <= len(without), "the normalizer keeps a character no token covers"
-
-
-def uncovered(starts: Any, stops: Any, length: int) -> list[int]:
-    """Characters that no token covers."""
-    edges = np.zeros(length + 1, int)
-    np.add.at(edges, starts, 1)
-    np.add.at(edges, stops, -1)
-    return np.flatnonzero(edges.cumsum()[:length] <= 0).tolist()

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.schemas.options import EngineName
-from promptmill.schemas.request import RawRow
+from promptmill.schemas.request import EncodedBatch
 
 MESSAGES = [{"role": "user", "content": "hello <|im_end|> world <|image_pad|>"}]
 
@@ -35,12 +35,12 @@ def splitting(tiny_models: Path, tmp_path: Path) -> Path:
 def test_only_special_tokens_are_split_as_in_transformers(
     splitting: Path,
     make_encoder: Callable[..., Encoder],
-    make_rows: Callable[..., list[RawRow]],
+    encode: Callable[..., EncodedBatch],
     engine: EngineName,
 ) -> None:
     text = MESSAGES[0]["content"]
-    rows = make_rows({"prompt": text}, {"messages": MESSAGES})
-    completion, chat = make_encoder(splitting, engine=engine).encode(rows).rows
+    encoder = make_encoder(splitting, engine=engine)
+    completion, chat = encode(encoder, {"prompt": text}, {"messages": MESSAGES}).rows
     reference = AutoTokenizer.from_pretrained(splitting)
     assert completion.ids.tolist() == reference(text)["input_ids"]
     wanted = reference.apply_chat_template(MESSAGES, add_generation_prompt=True)["input_ids"]
