@@ -39,6 +39,8 @@ _THINKING_OUTPUT: Final = 65_536
 _MAX_EFFORT_OUTPUT: Final = 131_072
 _OTHER_MODEL: Final = "The row is for {}, and this run renders prompts of {}: run it on its own."
 _NAME_IT: Final = " Give --served-model-name for every name that rows call this model by."
+_TOO_DEEP: Final = "recursion limit exceeded"
+"""What the library's JSON reader says of more than 127 levels."""
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.){41,}"|`[^`]{41,}`')
 """Content of the row, which the library repeats where it has the wrong type."""
 _SHOWN: Final = 500
@@ -129,8 +131,6 @@ class Recipe:
             if request.model_version != self._version:
                 raise _refused(_OTHER_MODEL.format(name, self._name))
             rendered = self._encoding.render_conversation(request.conversation)
-        except RecursionError as error:
-            raise _refused(str(error), ErrorCode.NESTING_TOO_DEEP) from None
         except (ValueError, self._library.ConversionError) as error:
             hint = "" if named["model"] in (V4_NAME, V41_NAME) else _NAME_IT
             raise _refused(f"{error}{hint}") from None
@@ -185,5 +185,6 @@ def _decimal(value: float | None) -> float | None:
     return None if value is None else float(str(np.float32(value)))
 
 
-def _refused(reason: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> RowError:
+def _refused(reason: str) -> RowError:
+    code = ErrorCode.NESTING_TOO_DEEP if _TOO_DEEP in reason else ErrorCode.INVALID_REQUEST
     return RowError(code, _QUOTED.sub("...", reason)[:_SHOWN], stage=Stage.RENDER)
