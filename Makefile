@@ -32,6 +32,8 @@ check: dev
 # Cases of the reference front end, and situations that went wrong in real tools.
 golden: $(STAMP)
 	$(BIN)/python tests/golden/run.py --group text ../shared/golden/serving.jsonl
+	$(BIN)/python tests/golden/run.py --group deepseek ../shared/golden/serving.jsonl
+	$(BIN)/python tests/golden/run.py --deepseek ../shared/golden/deepseek.jsonl
 	$(BIN)/python tests/golden/run.py --sweep ../shared/golden/sweep.jsonl.xz
 
 scenarios: $(STAMP)

@@ -57,6 +57,7 @@ class Settler:
                 num_tokens=num_tokens,
                 max_model_len=self._max_model_len,
                 asked=self._options.max_tokens,
+                lowers=item.job.params.truncate_prompt_tokens is not None,
             )
         return resolve_max_tokens(
             item.job.request,

@@ -53,3 +53,11 @@ def test_the_job_s_number_stands_in() -> None:
         resolve_answer(answer, num_tokens=90, max_model_len=100, asked=20)
     assert caught.value.code is ErrorCode.PROMPT_TOO_LONG
     assert (caught.value.parameter, caught.value.value) == ("max_tokens", 20)
+
+
+def test_prompts_that_may_be_cut_take_what_is_left() -> None:
+    answer = Answer(20, 8192)
+    assert resolve_answer(answer, num_tokens=90, max_model_len=100, lowers=True) == 10
+    assert resolve_answer(answer, num_tokens=10, max_model_len=100, lowers=True) == 20
+    with pytest.raises(RowError, match=r"101 tokens \(101 in"):
+        resolve_answer(Answer(None, 8192), num_tokens=101, max_model_len=100, lowers=True)
