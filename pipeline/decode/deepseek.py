@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from promptmill.pipeline.decode.base import LENGTH, STOP, Reply, end_ids, without_end
@@ -18,7 +19,7 @@ from promptmill.pipeline.render.deepseek import load_library
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import JsonObject
-from promptmill.schemas.outputs import EngineOutput
+from promptmill.schemas.outputs import EngineOutput, TokenLogprob
 
 if TYPE_CHECKING:
     import deepseek_recipe as library
@@ -67,7 +68,7 @@ class DeepseekReader:
         pieces = self._decoder.pieces(output.token_ids)
         known = [piece for piece in pieces if piece is not None]
         try:
-            body = self._body(output, pieces)
+            body = self._body(output)
         except (RuntimeError, ValueError) as error:
             raise RowError(
                 ErrorCode.INVALID_REQUEST, f"The output cannot be read: {error}"
@@ -78,7 +79,7 @@ class DeepseekReader:
             incomplete=pending_bytes(b"".join(known[-4:])) > 0,
         )
 
-    def _body(self, output: EngineOutput, pieces: list[bytes | None]) -> JsonObject:
+    def _body(self, output: EngineOutput) -> JsonObject:
         lib = self._library
         options = self._options(output.request)
         thinks = options.thinking_initial_stage is not None
@@ -89,14 +90,11 @@ class DeepseekReader:
         generator = lib.ChatCompletionRequest.chunk_generator(asked, reply_id, str(model))
         processor = lib.StreamProcessor(generator, options, self._tokenizer)
         response = lib.ChatCompletionResponse(reply_id, str(model), self._created, 0, 0)
-        for chunk in self._chunks(output, pieces):
-            if processor.finished:  # a stop sequence was found
-                break
+        for chunk in self._chunks(output):
             for part in processor.push(chunk):
                 response.accumulate(part)
-        if not processor.finished:
-            for part in processor.finish():
-                response.accumulate(part)
+            if processor.finished:  # by its end, or by a stop sequence
+                break
         body: JsonObject = json.loads(response.to_json())
         _name_calls(body, output.custom_id)
         return body
@@ -106,37 +104,37 @@ class DeepseekReader:
         given = request.get("answer_parsing")
         settings = {**self._defaults, **(given if isinstance(given, dict) else {})}
         stage = settings.get("thinking_initial_stage")
-        stop = request.get("stop") or []
+        stop = request.get("stop")
+        stops = stop if isinstance(stop, list) else [stop]
         options: library.ParsingOptions = lib.ParsingOptions(
             parse_tool_calls=settings.get("parse_tool_calls") is True,
             starts_in_tool_calls=settings.get("starts_in_tool_calls") is True,
             parse_json_output=settings.get("parse_json_output") is True,
             thinking_initial_stage=getattr(lib.ThinkingInitialStage, str(stage), None),
-            stop_sequences=[stop] if isinstance(stop, str) else stop,
+            stop_sequences=[text for text in stops if isinstance(text, str)],
             special_tokens=self._spellings,
         )
         return options
 
-    def _chunks(
-        self, output: EngineOutput, pieces: list[bytes | None]
-    ) -> list[library.InferenceChunk]:
-        """The whole output at once; what is no id at all is left out."""
+    def _chunks(self, output: EngineOutput) -> Iterator[library.InferenceChunk]:
+        """One id after the other: of a chunk that ends inside a character nothing would be kept.
+
+        What is no id at all is left out.
+        """
         lib = self._library
         chunk = lib.InferenceChunk
-        given = [n for n, i in enumerate(output.token_ids) if pieces[n] is not None or _fits(i)]
-        logprobs = None
-        if output.logprobs is not None:
-            found = (output.logprobs[n] for n in given)
-            logprobs = [
-                (one.logprob, [(i, value) for i, value in one.top if _fits(i)]) for one in found
-            ]
-        reason = getattr(lib.InferenceFinishReason, _FINISH[output.finish_reason or STOP])
-        usage = lib.PromptUsage(prompt_tokens=output.prompt_tokens)
-        return [
-            chunk.ready(prompt_usage=usage),
-            chunk.tokens([output.token_ids[n] for n in given], logprobs),
-            chunk.finish(reason),
-        ]
+        yield chunk.ready(prompt_usage=lib.PromptUsage(prompt_tokens=output.prompt_tokens))
+        logprobs: Sequence[TokenLogprob | None] = output.logprobs or [None] * len(output.token_ids)
+        for token_id, found in zip(output.token_ids, logprobs, strict=True):
+            if _fits(token_id):
+                yield chunk.tokens([token_id], None if found is None else [_pair(found)])
+        yield chunk.finish(
+            getattr(lib.InferenceFinishReason, _FINISH[output.finish_reason or STOP])
+        )
+
+
+def _pair(found: TokenLogprob) -> tuple[float, list[tuple[int, float]]]:
+    return found.logprob, [(i, logprob) for i, logprob in found.top if _fits(i)]
 
 
 def _fits(token_id: int) -> bool:
