@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from cases import CaseRunner, run_prompts
 from compare import Verdict, difference, error_difference
+from counts import FOLDERLESS, count_differences
 from models import SHARED
 from ported import MODES, on_ported_text
 
 from promptmill.pipeline.encoder import Encoder
+from promptmill.pipeline.media.base import Family, TextCodec, find_builder
 from promptmill.pipeline.steps import TokenizedJob
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.schemas.media import MediaSpan
+from promptmill.schemas.request import Ids, Offsets
 
 CONTEXT_LENGTH = 32_768
 """Of a media case that names none."""
@@ -68,6 +75,40 @@ def genmedia() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def run_counts(runner: CaseRunner, table: Path) -> Iterator[Verdict]:
+    """Every row of a table of counts."""
+
+    def family_of(name: str, overlay: dict[str, Any], files: dict[str, Any]) -> Family:
+        model = f"media/{'qwen2_vl' if name in FOLDERLESS else name}"
+        mode = "mistral" if name.endswith("_mistral") else "hf"
+        encoder = runner.encoder({"model_dir": model, "engine": {"tokenizer_mode": mode}})
+        bundle = encoder.bundle
+        codec: TextCodec = encoder.tokenizer.codec
+        if name in FOLDERLESS:
+            settings = {"preprocessor_config.json": files}
+            bundle = replace(bundle, config={"model_type": name}, processor_configs=settings)
+            codec = OneId()
+        bundle = replace(bundle, config={**bundle.config, **overlay})
+        builder = find_builder(bundle.config)
+        assert builder is not None
+        return builder(bundle, codec)
+
+    for name, reason in count_differences(table, family_of):
+        yield Verdict(name, f"counts {name.split()[0]}", reason is None, reason or "")
+
+
+class OneId:
+    """A tokenizer that knows every text as one id, for families without a folder."""
+
+    def encode(self, text: str) -> tuple[Ids, Offsets]:
+        """One id."""
+        return np.zeros(1, np.int32), np.array([[0, len(text)]], np.int32)
+
+    def decode(self, ids: Ids) -> str:
+        """Nothing."""
+        return ""
 
 
 def media_difference(

@@ -16,13 +16,15 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import official
 from cases import CaseRunner, is_in_group
-from compare import DIFFERENCES
+from compare import DIFFERENCES, Verdict
 from deepseek import run_deepseek
-from media import run_media_case
+from media import run_counts, run_media_case
 from sweep import run_sweep
 
 HERE = Path(__file__).resolve().parent
@@ -38,13 +40,7 @@ def main() -> int:
         verdicts = run_sweep(args.sweep, args.data_root, args.models, args.limit)
     else:
         runner = CaseRunner(args.models)
-        lines = (line for file in args.files for line in file.open(encoding="utf-8"))
-        cases = (json.loads(line) for line in lines if line.strip())
-        verdicts = (
-            run_media_case(runner, case) if "family" in case else runner.run(case)
-            for case in cases
-            if is_in_group(case, args.group)
-        )
+        verdicts = chain.from_iterable(run_file(runner, file, args.group) for file in args.files)
     failed, totals, explained = 0, Counter[tuple[str, str]](), Counter[str]()
     for verdict in verdicts:
         totals[verdict.kind, "ok" if verdict.good else "FAILED"] += 1
@@ -60,6 +56,18 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def run_file(runner: CaseRunner, file: Path, group: str | None) -> Iterator[Verdict]:
+    """The cases of a file, or of a table of media counts (.tsv)."""
+    if file.suffix == ".tsv":
+        yield from run_counts(runner, file)
+        return
+    with file.open(encoding="utf-8") as lines:
+        for line in filter(str.strip, lines):
+            case = json.loads(line)
+            if is_in_group(case, group):
+                yield run_media_case(runner, case) if "family" in case else runner.run(case)
+
+
 def _report(totals: Counter[tuple[str, str]], explained: Counter[str]) -> None:
     for kind in sorted({kind for kind, _ in totals}):
         good, bad = totals[kind, "ok"], totals[kind, "FAILED"]
@@ -73,7 +81,9 @@ def _report(totals: Counter[tuple[str, str]], explained: Counter[str]) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("files", nargs="*", type=Path, help="case files, one JSON case a line")
+    parser.add_argument(
+        "files", nargs="*", type=Path, help="case files, or tables of counts (.tsv)"
+    )
     parser.add_argument("--group", choices=("text", "media", "deepseek"), default=None)
     parser.add_argument("--sweep", type=Path, default=None, help="a sweep file (.jsonl or .xz)")
     parser.add_argument("--deepseek", type=Path, default=None, help="cases of DeepSeek's library")

@@ -116,21 +116,23 @@ def bundle_of() -> Callable[..., ModelBundle]:
 
 @pytest.fixture(scope="session")
 def load_family(models: Path, codec: TokenizerCodec) -> Callable[..., Family]:
-    """The family of a model folder, its config.json overlaid with keyword arguments."""
+    """The family of a model folder: name, what to lay over config.json, further settings."""
 
-    def load(name: str, **overlay: object) -> Family:
+    def load(name: str, overlay: JsonObject, files: JsonObject) -> Family:
         folder = models / "media" / name
         config = _json(folder / "config.json")
-        if config is None:  # Mistral's own format, as the model loader makes it
-            params = _json(folder / "params.json") or {}
-            config = {"architectures": ["PixtralForConditionalGeneration"], **params}
+        if not folder.is_dir():  # the processor is remote code: `files` is all there is
+            config = {"model_type": name}
+        elif config is None:  # Mistral's own format, as the model loader makes it
+            config = {"architectures": ["PixtralForConditionalGeneration"]}
         texts = _json(folder / "tokenizer_config.json") or {}
         named = {k: v for k, v in texts.items() if k.endswith("_token") and isinstance(v, str)}
         extra = texts.get("extra_special_tokens")
         tekken = folder / "tekken.json"
+        found = {f: read for f in FILES if (read := _json(folder / f)) is not None}
         bundle = make_bundle(
             {**config, **overlay},
-            {f: found for f in FILES if (found := _json(folder / f)) is not None},
+            {"preprocessor_config.json": files, **found},
             {**named, **extra} if isinstance(extra, dict) else named,
             {"tekken.json": tekken.read_bytes()} if tekken.exists() else None,
         )
