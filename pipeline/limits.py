@@ -30,6 +30,8 @@ def tokenize_params(
         keep = options.truncate_prompt_tokens
     if keep is None and options.on_overlong is OnOverlong.TRUNCATE:
         keep = -1
+    if endpoint is Endpoint.CHAT and isinstance(request.prompt, TokensPrompt):
+        keep = None  # ids that came with a chat body are used as they are
     special = budget.add_special_tokens
     return TokenizeParams(
         max_total_tokens=max_model_len,

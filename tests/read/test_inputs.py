@@ -215,3 +215,11 @@ def test_urls_of_any_file_system(read) -> None:
         _, rows = read(f"memory://bucket/{place}", rows_per_shard=2)
         assert len(rows) == 3
         assert rows[2].data in ({"prompt": "x"}, b'{"prompt": "x"}')
+
+
+def test_a_name_that_is_no_utf8_becomes_text(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/odd-\xff.jsonl"
+    with open(path, "wb") as file:  # noqa: PTH123 - pathlib knows no names in bytes
+        file.write(b"{}\n")
+    (found,) = find_inputs([os.fsdecode(path)]).files
+    assert found.name == "odd-\ufffd.jsonl"

@@ -161,3 +161,14 @@ def test_ids_that_came_without_text_are_decoded_where_text_is_wanted() -> None:
     )
     assert tokenize_params(row, options(with_text=True), 100, FACTS).needs_detokenization
     assert not tokenize_params(row, options(), 100, FACTS).needs_detokenization
+
+
+def test_ids_that_came_with_a_chat_body_are_never_cut() -> None:
+    row = Request(
+        custom_id="a",
+        place=Place("in.jsonl", 0),
+        endpoint=Endpoint.CHAT,
+        prompt=TokensPrompt([1, 2]),
+    )
+    job = options(truncate_prompt_tokens=1, on_overlong="truncate")
+    assert tokenize_params(row, job, 100, FACTS).truncate_prompt_tokens is None
