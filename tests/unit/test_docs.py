@@ -15,6 +15,9 @@ OTHER_OPTIONS = {"--config", "--set", "--help", "--no-mask", "--no-offsets"} | {
     "--id",
     "--row",
     "--json",
+    "--ids-column",
+    "--no-thinking",
+    "--no-tool-calls",
 }
 """Of the command line, beside the fields of a job."""
 
