@@ -206,7 +206,7 @@ def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
         return TextTokenizer(mistral, None, mistral.added_ids, mistral, bundle.facts)
     return TextTokenizer(
         load_engine(bundle, engine),
-        PlainRanges(bundle),
+        PlainRanges(bundle, engine),
         added_special_ids(bundle),
         Decoder(bundle),
         bundle.facts,
