@@ -35,6 +35,9 @@ AUDIO_MAX_BYTES: Final = 25 * 1024 * 1024
 AUDIO_MAX_SECONDS: Final = 600
 """Duration of one audio file."""
 
+AUDIO_DECODE_BYTES: Final = 256 * 1024 * 1024
+"""Decoded bytes of one audio file: four a sample."""
+
 MEDIA_DECODE_BYTES: Final = 4 * MEDIA_MAX_PIXELS
 """Decoded bytes of all media of one prompt."""
 

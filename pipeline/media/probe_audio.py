@@ -75,11 +75,12 @@ def _decoded(data: bytes) -> AudioInfo:
 
 
 def _checked(info: AudioInfo) -> AudioInfo:
-    if info.samples > profile.AUDIO_MAX_SECONDS * info.rate:
+    seconds, decoded = profile.AUDIO_MAX_SECONDS, profile.AUDIO_DECODE_BYTES
+    if info.samples > seconds * info.rate or 4 * info.samples * info.channels > decoded:
         raise RowError(
             ErrorCode.MEDIA_LIMIT,
-            f"The audio is longer than the {profile.AUDIO_MAX_SECONDS} seconds that the server "
-            "decodes. Cut it into pieces.",
+            f"The audio is longer than the {seconds} seconds, or the {decoded} bytes of decoded "
+            "samples, that the server takes. Cut it into pieces, or resample it.",
             parameter=Modality.AUDIO.value,
             stage=Stage.EXPAND,
         )

@@ -15,6 +15,8 @@ import numpy as np
 
 from promptmill.pipeline.media.base import Site, VideoInfo, refused
 from promptmill.pipeline.media.values import Values, loader_values, row_values
+from promptmill.schemas import profile
+from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.media import Modality
 
 Sampler: TypeAlias = Callable[[VideoInfo, Values], Sequence[int]]
@@ -62,13 +64,15 @@ def sample(
         obeys: the row's `do_sample_frames` decides whether the processor samples.
 
     Raises:
-        RowError: no frame is left, or sampling twice would leave the video.
+        RowError: no frame is left, they are too many pixels, or sampling twice would leave the
+            video.
     """
     io = loader_values(site.kwargs, Modality.VIDEO)
     asked = row_values(site.kwargs, Modality.VIDEO)
     taken = LOADERS.get(io.text("video_backend", ""), loader)(info, io)
     if not taken:
         raise refused(Modality.VIDEO, f"no frame is sampled of {info.frames} at {info.fps:g} fps")
+    _check_decoded(info, len(taken))
     again = len(taken) == info.frames
     if obeys:
         again = asked.flag("do_sample_frames", again)
@@ -82,6 +86,19 @@ def sample(
             "beyond their end",
         )
     return Frames(tuple(kept), info.fps)
+
+
+def _check_decoded(info: VideoInfo, frames: int) -> None:
+    """Hold the bytes that the server decodes for one request: three a pixel."""
+    decoded = 3 * info.width * info.height * frames
+    if decoded > profile.MEDIA_DECODE_BYTES:
+        raise RowError(
+            ErrorCode.MEDIA_LIMIT,
+            f"{frames} frames of {info.width}x{info.height} are {decoded} bytes once decoded; the "
+            f"server decodes at most {profile.MEDIA_DECODE_BYTES} for one request. Use fewer or "
+            "smaller frames.",
+            parameter=Modality.VIDEO.value,
+        )
 
 
 def evenly(info: VideoInfo, io: Values) -> Sequence[int]:
