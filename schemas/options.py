@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from promptmill.schemas import profile
 from promptmill.schemas.json_types import JsonObject
+from promptmill.schemas.media import Modality
 
 
 class Task(StrEnum):
@@ -143,7 +144,7 @@ class JobOptions(BaseModel):
     escape_control_tokens: bool = False
     """Encode control spellings inside message content as plain text."""
 
-    limit_mm_per_prompt: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    limit_mm_per_prompt: dict[Modality, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     """Items that a prompt may have, by modality; 999 where nothing is said."""
     mm_processor_kwargs: JsonObject = Field(default_factory=dict)
     """Arguments for the model's media processor; the row's own win."""

@@ -15,7 +15,7 @@ from promptmill.schemas.options import JobOptions
 _MEDIA_KEYS = frozenset({"image_url", "input_image", "input_audio", "audio_url", "video_url"})
 
 
-def supported_modalities(family: Family, limits: Mapping[str, int]) -> dict[Modality, int]:
+def supported_modalities(family: Family, limits: Mapping[Modality, int]) -> dict[Modality, int]:
     """The modalities a model takes, and how many items of each a prompt may have.
 
     Args:
@@ -60,14 +60,12 @@ def check_counts(items: Sequence[MediaItem], supported: Mapping[Modality, int]) 
         seen[item.modality] += 1
         if seen[item.modality] > limit:
             known = item.modality in supported
-            way_out = (
-                "Raise --limit-mm-per-prompt if the model can take more."
-                if known
-                else (f"This model takes no {item.modality} input.")
-            )
+            more = "Raise --limit-mm-per-prompt if the model can take more."
+            none = f"This model takes no {item.modality} input."
             raise RowError(
                 ErrorCode.MEDIA_LIMIT if known else ErrorCode.MEDIA_UNSUPPORTED,
-                f"At most {limit} {item.modality}(s) may be provided in one prompt. {way_out}",
+                f"At most {limit} {item.modality}(s) may be provided in one prompt. "
+                f"{more if known else none}",
                 parameter=item.modality.value,
             )
 

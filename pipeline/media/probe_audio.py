@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from promptmill.pipeline.media.base import AudioInfo, unreadable
 from promptmill.pipeline.media.extra import need_av, need_soundfile
-from promptmill.pipeline.media.structure import cut_short
+from promptmill.pipeline.media.structure import check_whole
 from promptmill.schemas import profile
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.media import Modality
@@ -28,9 +28,7 @@ def probe_audio(data: bytes, *, decode: bool = False) -> AudioInfo:
     Raises:
         RowError: MEDIA_UNREADABLE; MEDIA_LIMIT for a longer one than the server decodes.
     """
-    missing = cut_short(data)
-    if missing is not None:
-        raise unreadable(Modality.AUDIO, f"the file is cut short ({missing})")
+    check_whole(data, Modality.AUDIO)
     soundfile = need_soundfile()
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as sound:

@@ -9,7 +9,7 @@ from typing import Final
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from promptmill.pipeline.media.base import ImageInfo, unreadable
-from promptmill.pipeline.media.structure import cut_short, png_chunks
+from promptmill.pipeline.media.structure import check_whole, png_chunks
 from promptmill.schemas import profile
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.media import Modality
@@ -49,9 +49,7 @@ def probe_image(data: bytes, *, decode: bool = False) -> ImageInfo:
     Raises:
         RowError: MEDIA_UNREADABLE; MEDIA_LIMIT for more pixels than the server decodes.
     """
-    missing = cut_short(data)
-    if missing is not None:
-        raise unreadable(Modality.IMAGE, f"the file is cut short ({missing})")
+    check_whole(data, Modality.IMAGE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of sizes and tags that are judged here
         try:

@@ -7,7 +7,7 @@ import struct
 
 from promptmill.pipeline.media.base import VideoInfo, unreadable
 from promptmill.pipeline.media.extra import need_av
-from promptmill.pipeline.media.structure import boxes, cut_short
+from promptmill.pipeline.media.structure import boxes, check_whole
 from promptmill.schemas import profile
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.media import Modality
@@ -25,9 +25,7 @@ def probe_video(data: bytes, *, decode: bool = False) -> VideoInfo:
     Raises:
         RowError: MEDIA_UNREADABLE; MEDIA_LIMIT for frames larger than the server decodes.
     """
-    missing = cut_short(data)
-    if missing is not None:
-        raise unreadable(Modality.VIDEO, f"the file is cut short ({missing})")
+    check_whole(data, Modality.VIDEO)
     av = need_av()
     try:
         with av.open(io.BytesIO(data)) as container:

@@ -9,10 +9,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from promptmill.pipeline.media.base import unreadable
+from promptmill.schemas.media import Modality
+
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RIFF_UNKNOWN = 0xFFFFFFFF
 """The length in a RIFF that was written to a pipe."""
 _JPEG_STANDALONE = frozenset([0x01, *range(0xD0, 0xD9)])
+
+
+def check_whole(data: bytes, modality: Modality) -> None:
+    """Refuse a file that broke off; raises RowError MEDIA_UNREADABLE."""
+    missing = cut_short(data)
+    if missing is not None:
+        raise unreadable(modality, f"the file is cut short ({missing})")
 
 
 def cut_short(data: bytes) -> str | None:
