@@ -12,7 +12,7 @@ from promptmill.pipeline.parse import fields
 from promptmill.pipeline.parse.body import USED_UP, ParsedBody
 from promptmill.pipeline.parse.fields import check_fields
 from promptmill.pipeline.parse.rules import check_generation_prompt
-from promptmill.pipeline.parse.shapes import RESPONSES_KEYS, is_anthropic
+from promptmill.pipeline.parse.shapes import RESPONSES_KEYS, is_anthropic_tool
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import Task
 from promptmill.schemas.request import Api, ApiPrompt, Budget, Endpoint
@@ -22,10 +22,11 @@ _BY_PATH: Final = {
     "/messages": Api.MESSAGES,
     "/responses": Api.RESPONSES,
 }
+_ANTHROPIC_KEYS: Final = ("system", "stop_sequences", "output_config", "anthropic_version")
 _BLOCKS: Final = frozenset(
     {"document", "image", "redacted_thinking", "thinking", "tool_result", "tool_use"}
 )
-"""Types of content that only Anthropic's API has."""
+"""Fields and types of content that only Anthropic's API has; `thinking` is DeepSeek's, too."""
 
 _BUDGET: Final = ("truncate_prompt_tokens", "truncation_side", "add_special_tokens")
 """What of a budget is ours: the library reads the output's own limit."""
@@ -44,13 +45,15 @@ _CHECKED: Final = {
 _IN_PROMPT: Final = USED_UP | fields.PROMPTS | {"instructions", "system"}
 
 _UNREAD: Final = {
-    "max_completion_tokens": "max_completion_tokens is ignored: DeepSeek's API reads max_tokens",
-    "previous_response_id": (
-        "previous_response_id is ignored: the turns before are not in the prompt"
-    ),
-    "chat_template": "chat_template is ignored: DeepSeek's prompts are written without one",
+    Api.CHAT_COMPLETIONS: {
+        "max_completion_tokens": "DeepSeek's API reads max_tokens",
+        "chat_template": "DeepSeek's prompts are written without one",
+        "system": "it is no field of a chat request; make it a message",
+    },
+    Api.MESSAGES: {},
+    Api.RESPONSES: {"previous_response_id": "the turns before are not in the prompt"},
 }
-"""Fields that change nothing, and the warning of a row that gives them."""
+"""By API, fields that change nothing, and why."""
 
 
 def api_of(body: JsonObject, url: str | None, task: Task) -> Api | None:
@@ -65,8 +68,7 @@ def api_of(body: JsonObject, url: str | None, task: Task) -> Api | None:
         path = url.partition("?")[0]
         return next((api for end, api in _BY_PATH.items() if path.endswith(end)), None)
     if body.get("messages") is not None:
-        blocks = _has_blocks(body["messages"])
-        return Api.MESSAGES if blocks or is_anthropic(body) else Api.CHAT_COMPLETIONS
+        return Api.MESSAGES if _is_anthropic(body) else Api.CHAT_COMPLETIONS
     if "prompt" in body or "prompt_embeds" in body:
         return None
     if task is not Task.POOLING and ("input" in body or not RESPONSES_KEYS.isdisjoint(body)):
@@ -89,7 +91,18 @@ def parse_api_body(body: JsonObject, api: Api) -> ParsedBody:
         # The checks made the values what the fields are.
         budget=Budget(**{name: known[name] for name in _BUDGET if name in known}),  # type: ignore[arg-type]
         passthrough={name: value for name, value in given.items() if name not in _IN_PROMPT},
-        warnings=tuple(warning for name, warning in _UNREAD.items() if name in given),
+        warnings=tuple(
+            f"{name} is ignored: {why}" for name, why in _UNREAD[api].items() if name in given
+        ),
+    )
+
+
+def _is_anthropic(body: JsonObject) -> bool:
+    tools = body.get("tools")
+    return (
+        any(body.get(name) is not None for name in _ANTHROPIC_KEYS)
+        or (isinstance(tools, list) and any(map(is_anthropic_tool, tools)))
+        or _has_blocks(body.get("messages"))
     )
 
 

@@ -41,7 +41,7 @@ def endpoint_of(body: JsonObject, url: str | None, task: Task) -> Endpoint:
     if url is not None:
         return _by_url(url)
     if body.get("messages") is not None:
-        if is_anthropic(body):
+        if _is_anthropic(body):
             raise _other_api("the Anthropic Messages API")
         return Endpoint.EMBEDDING if task is Task.POOLING else Endpoint.CHAT
     if "prompt" in body or "prompt_embeds" in body:
@@ -75,7 +75,7 @@ def _by_url(url: str) -> Endpoint:
     )
 
 
-def is_anthropic(body: JsonObject) -> bool:
+def _is_anthropic(body: JsonObject) -> bool:
     """Whether keys that only the Anthropic API has stand in the body."""
     if "max_tokens" not in body:  # that API requires it
         return False
@@ -83,11 +83,12 @@ def is_anthropic(body: JsonObject) -> bool:
     return (
         body.get("system") is not None
         or isinstance(body.get("thinking"), dict)
-        or (isinstance(tools, list) and any(map(_is_anthropic_tool, tools)))
+        or (isinstance(tools, list) and any(map(is_anthropic_tool, tools)))
     )
 
 
-def _is_anthropic_tool(tool: Json) -> bool:
+def is_anthropic_tool(tool: Json) -> bool:
+    """Whether a tool is defined as in the Anthropic API."""
     return isinstance(tool, dict) and "input_schema" in tool and "function" not in tool
 
 

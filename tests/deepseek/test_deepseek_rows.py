@@ -75,6 +75,12 @@ def test_three_apis_one_prompt(encode: Encode) -> None:
         ({"messages": [USER]}, None, Api.CHAT_COMPLETIONS),
         ({"messages": [USER], "max_tokens": 5}, None, Api.CHAT_COMPLETIONS),
         ({"messages": [USER], "max_tokens": 5, "system": "s"}, None, Api.MESSAGES),
+        ({"messages": [USER], "tools": [{"name": "f", "input_schema": {}}]}, None, Api.MESSAGES),
+        (
+            {"messages": [USER], "max_tokens": 5, "thinking": {"type": "enabled"}},
+            None,
+            Api.CHAT_COMPLETIONS,
+        ),
         (
             {"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]},
             None,
