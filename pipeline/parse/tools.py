@@ -6,11 +6,18 @@ given, unknown keys are gone: templates print tools with `tojson`, so this is pr
 
 from __future__ import annotations
 
+import marshal
+from functools import lru_cache
 from typing import Final
 
 from promptmill.pipeline.parse.coerce import Check, Mismatch, boolean, mapping, string
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
+
+LARGEST_KEPT: Final = 256 << 10
+"""Bytes of a tools list whose rebuilt form is kept."""
+MARSHAL_VERSION: Final = 2
+"""The last one whose bytes depend on the value alone, not on what its objects are shared with."""
 
 _FUNCTION: Final[dict[str, Check]] = {
     "description": string,
@@ -33,7 +40,18 @@ def rebuild_tools(value: Json) -> list[JsonObject] | None:
         raise _refused("tools must be a list of tools or null.")
     if not value:
         raise _refused("tools must not be an empty list: give at least one tool, or leave it out.")
-    return [_rebuild(tool, i) for i, tool in enumerate(value)]
+    key = marshal.dumps(value, MARSHAL_VERSION)
+    return [*_kept(key)] if len(key) <= LARGEST_KEPT else _rebuilt(value)
+
+
+@lru_cache(maxsize=64)
+def _kept(key: bytes) -> list[JsonObject]:
+    """The tools in a marshalled list: rows that share their tools share the rebuilt ones."""
+    return _rebuilt(marshal.loads(key))
+
+
+def _rebuilt(tools: list[Json]) -> list[JsonObject]:
+    return [_rebuild(tool, i) for i, tool in enumerate(tools)]
 
 
 def _rebuild(tool: Json, index: int) -> JsonObject:

@@ -8,6 +8,7 @@ blocks, loop controls, the `{% generation %}` tag, `tojson` without HTML escapin
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -25,6 +26,10 @@ from promptmill.schemas.errors import RowError
 
 CACHED_TEMPLATES: Final = 64
 """Compiled templates kept; rows may bring their own."""
+LARGEST_KEPT: Final = 16 << 10
+"""Bytes of a value whose JSON is kept."""
+MARSHAL_VERSION: Final = 2
+"""The last one whose bytes depend on the value alone, not on what its objects are shared with."""
 
 
 class TemplateEnvironment:
@@ -113,9 +118,23 @@ def to_json(
     sort_keys: bool = False,
 ) -> str:
     """The `tojson` filter: `json.dumps`, other scripts kept, nothing escaped for HTML."""
+    if not (ensure_ascii or indent or separators or sort_keys) and type(value) is dict:
+        try:
+            key = marshal.dumps(value, MARSHAL_VERSION)
+        except ValueError:  # it holds what JSON has not, such as an undefined value
+            pass
+        else:
+            if len(key) <= LARGEST_KEPT:
+                return _plain_json(key)
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
+
+
+@lru_cache(maxsize=1024)
+def _plain_json(key: bytes) -> str:
+    """The JSON of a marshalled value: rows that share their tools write them once."""
+    return json.dumps(marshal.loads(key), ensure_ascii=False)
 
 
 def raise_exception(message: str) -> NoReturn:

@@ -4,7 +4,8 @@ The stock sandbox asks several questions at every attribute access and call. For
 types the answers are known beforehand: a dictionary key that is no attribute of `dict`, the
 counters of a loop, an attribute of a namespace, the harmless methods of `str`, a macro. These
 take a short way to the same result; everything else, subclasses included, goes the stock way, so
-every security decision stays Jinja's own.
+every security decision stays Jinja's own. The shortest way, for keys of dictionaries, is written
+into the compiled template: it has no call at all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from types import BuiltinMethodType
 from typing import Any, Final
 
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame, optimizeconst
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
@@ -53,12 +56,43 @@ _STR_METHODS: Final = frozenset(
 """Methods that touch nothing but their arguments. `format` is not one of them."""
 
 
+class _KeyLookups(CodeGenerator):
+    """Compiles `x.key` and `x["key"]` so that exact dictionaries are asked on the spot.
+
+    Both are `x[key]` for a dictionary that has the key and no attribute of that name.
+    """
+
+    @optimizeconst
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:
+        """`x.key`."""
+        if node.attr in _DICT_ATTRIBUTES or self.environment.is_async:
+            super().visit_Getattr(node, frame)
+        else:
+            self._lookup(node.node, node.attr, "getattr", frame)
+
+    @optimizeconst
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        """`x["key"]`."""
+        key = node.arg.value if isinstance(node.arg, nodes.Const) else None
+        if not isinstance(key, str) or self.environment.is_async:
+            super().visit_Getitem(node, frame)
+        else:
+            self._lookup(node.node, key, "getitem", frame)
+
+    def _lookup(self, owner: nodes.Expr, key: str, stock: str, frame: Frame) -> None:
+        name = self.temporary_identifier()
+        self.write(f"({name}[{key!r}] if type({name} := (")
+        self.visit(owner, frame)
+        self.write(f")) is dict and {key!r} in {name} else environment.{stock}({name}, {key!r}))")
+
+
 class FastSandbox(ImmutableSandboxedEnvironment):
     """The environment that templates run in; see the module's docstring.
 
     Values of templates are of any type, hence the `Any` in signatures that Jinja prescribes.
     """
 
+    code_generator_class = _KeyLookups
     intercepted_binops = frozenset({"*", "**"})
     generation_marks = ("", "")
     """What the `{% generation %}` tag writes before and after its body."""
