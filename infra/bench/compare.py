@@ -55,7 +55,8 @@ class Contender:
 
 def _ours(name: str, *options: str) -> Contender:
     start = [sys.executable, "-m", "promptmill.workers.cli", "run", "-i", "{source}"]
-    return Contender(name, [*start, "-o", "{target}", "--model", "{model}", *options], ours=True)
+    start += ["-o", "{target}", "--model", "{model}", "--max-model-len", "1048576"]
+    return Contender(name, [*start, "--max-rejects", "0", *options], ours=True)
 
 
 def _peer(name: str, program: str, kind: str, source: str = "rows") -> Contender:
