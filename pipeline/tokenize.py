@@ -7,13 +7,13 @@ only itself. What the server's tokenizer call does by itself, counting the speci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from promptmill.pipeline.engines.base import Engine, encode_each
+from promptmill.pipeline.engines.base import Engine, FlatTokens, encode_each
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.load import load_engine
 from promptmill.pipeline.engines.plain import PlainRanges
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from promptmill.pipeline.engines.mistral import Mistral
 
 INT32_MAX = np.iinfo(np.int32).max
+_NO_IDS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,38 +111,52 @@ class TextTokenizer:
                     fitted[index] = job.params.fit_text(text, self._facts.max_chars_per_token)
             except RowError as error:
                 results[index] = error
-        flat = [i for i in fitted if jobs[i].rendered.special_ranges is None]
-        offsets = any(_offsets_wanted(jobs[i]) for i in flat)
-        encoded = self._encode_texts([fitted[i][0] for i in flat], offsets=offsets)
-        by_index: dict[int, _Encoded | RowError] = dict(zip(flat, encoded, strict=True))
-        for index, (text, shift) in fitted.items():
-            one = by_index.get(index) or self._encode_ranges(jobs[index], text, shift)
+        for index, found in self._encode_all(jobs, fitted):
+            text, shift = fitted[index]
             try:
-                if isinstance(one, RowError):
-                    raise one
-                results[index] = self._finish(jobs[index], one, text, shift)
+                if isinstance(found, RowError):
+                    raise found
+                results[index] = self._finish(jobs[index], found, text, shift)
             except RowError as error:
                 results[index] = error
         return [r for r in results if r is not None]
 
-    def _encode_texts(self, texts: Sequence[str], *, offsets: bool) -> list[_Encoded | RowError]:
-        """The whole batch at once; row by row only when that fails."""
-        if not texts:
-            return []
-        flat, errors = encode_each(self.engine, texts, offsets=offsets)
-        return [errors.get(n) or _Encoded(*flat.row(n)) for n in range(len(texts))]
+    def _encode_all(
+        self, jobs: Sequence[TextJob], fitted: Mapping[int, tuple[str, int]]
+    ) -> Iterator[tuple[int, _Encoded | RowError]]:
+        """Every fitted text through the engine, in two calls: with and without given ranges."""
+        ranged = [i for i in fitted if jobs[i].rendered.special_ranges is not None]
+        plain = [i for i in fitted if jobs[i].rendered.special_ranges is None]
+        for chosen, encode in ((plain, self._encode_plain), (ranged, self._encode_ranged)):
+            if not chosen:
+                continue
+            texts = [fitted[i][0] for i in chosen]
+            ranges = [
+                _clip(jobs[i].rendered.special_ranges or (), fitted[i][1], len(fitted[i][0]))
+                for i in chosen
+            ]
+            offsets = any(_offsets_wanted(jobs[i]) for i in chosen)
+            flat, errors = encode(texts, ranges, offsets=offsets)
+            for row, index in enumerate(chosen):
+                yield index, errors.get(row) or _Encoded(*flat.row(row))
 
-    def _encode_ranges(self, job: TextJob, text: str, shift: int) -> _Encoded | RowError:
-        if self._ranges is None:
-            return RowError(
-                ErrorCode.TOKENIZER_ERROR,
-                "This tokenizer cannot keep given ranges plain; drop --escape-control-tokens.",
-            )
-        ranges = _clip(job.rendered.special_ranges or (), shift, len(text))
-        try:
-            return _Encoded(*self._ranges.encode(text, ranges).row(0))
-        except RowError as error:
-            return error
+    def _encode_plain(
+        self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
+    ) -> tuple[FlatTokens, dict[int, RowError]]:
+        return encode_each(self.engine, texts, offsets=offsets)
+
+    def _encode_ranged(
+        self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
+    ) -> tuple[FlatTokens, dict[int, RowError]]:
+        if self._ranges is not None:
+            return self._ranges.encode_each(texts, ranges, offsets=offsets)
+        refused = RowError(
+            ErrorCode.TOKENIZER_ERROR,
+            "This tokenizer cannot keep given ranges plain; drop --escape-control-tokens.",
+        )
+        return FlatTokens(_NO_IDS, np.zeros(len(texts) + 1, np.int64)), dict.fromkeys(
+            range(len(texts)), refused
+        )
 
     def _finish(self, job: TextJob, tokens: _Encoded, text: str, shift: int) -> Tokens:
         """Mask, the tokenizer's own cut, the special tokens around it, the offset shift."""
@@ -178,7 +193,7 @@ class TextTokenizer:
         )
 
     def _around(self, job: TextJob) -> tuple[Ids, Ids]:
-        prefix = suffix = np.empty(0, np.int32)
+        prefix = suffix = _NO_IDS
         if job.params.add_special_tokens and not job.rendered.verbatim:
             if self._added is None:
                 raise RowError(

@@ -85,16 +85,11 @@ def find_inputs(inputs: Sequence[str]) -> FoundInputs:
     names = _distinct(list(found.values()))
     return FoundInputs(
         tuple(
-            InputFile(file.url, _text(name), file.layout.kind, file.layout.compression, file.size)
+            InputFile(file.url, name, file.layout.kind, file.layout.compression, file.size)
             for file, name in zip(found.values(), names, strict=True)
         ),
         tuple(warnings),
     )
-
-
-def _text(name: str) -> str:
-    """A name that can be stored: bytes of it that are no UTF-8 are replaced."""
-    return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 @contextmanager
