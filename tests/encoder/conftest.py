@@ -30,7 +30,7 @@ def loaded(folder: Path, task: Task, mode: str, engine: EngineName) -> Encoder:
     return Encoder(load_bundle(options), options, CLOCK)
 
 
-real = functools.lru_cache(maxsize=2)(loaded)  # one takes some hundred megabytes
+real = functools.lru_cache(maxsize=6)(loaded)  # one takes some hundred megabytes
 tiny = functools.cache(loaded)
 
 
