@@ -58,7 +58,9 @@ class Encoder:
         self.options = options
         self.clock = clock
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)
-        self.tokenizer = tokenizer or load_tokenizer(bundle, options.engine)
+        self.tokenizer = tokenizer or load_tokenizer(
+            bundle, options.engine, options.segment_cache
+        )
         self._intake = Intake(options, self.admit)
         expander = load_expander(bundle, options, self.tokenizer.codec)
         side = bundle.facts.truncation_side
@@ -66,7 +68,7 @@ class Encoder:
         self.renderer = load_renderer(bundle, options, clock, expander)
         self._guard = GuardedRenderer(self.renderer, options.render_timeout)
         self._fitter = Fitter(side, bundle.facts.pad_token_id)
-        self.settler = Settler(bundle, options, self.tokenizer, self.max_model_len)
+        self.settler = Settler(bundle, options, self.max_model_len)
 
     def with_options(self, options: JobOptions, clock: datetime) -> Encoder:
         """Another encoder for the same model, sharing the loaded tokenizer."""
@@ -142,6 +144,9 @@ class Encoder:
         )
 
     def _first_cut(self, item: TokenizedJob) -> TokenizedJob:
-        if item.rendered.verbatim:
-            return item
-        return replace(item, tokens=self._fitter.first_cut(item.tokens, item.job.params))
+        tokens, params = item.tokens, item.job.params
+        if not item.rendered.verbatim:
+            tokens = self._fitter.first_cut(tokens, params)
+        if tokens.text is None and params.needs_detokenization:
+            tokens = replace(tokens, text=self.tokenizer.decode(tokens.ids.tolist()))
+        return item if tokens is item.tokens else replace(item, tokens=tokens)

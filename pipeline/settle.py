@@ -8,7 +8,7 @@ from promptmill.pipeline.answer import resolve_answer
 from promptmill.pipeline.limits import check_engine_limits, resolve_max_tokens
 from promptmill.pipeline.model.generation import generation_defaults
 from promptmill.pipeline.steps import TokenizedJob
-from promptmill.pipeline.tokenize import TextTokenizer, Tokens
+from promptmill.pipeline.tokenize import Tokens
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import JobOptions, Task
 from promptmill.schemas.request import DOUBLE_BOS, Answer, Request, TokenRow
@@ -21,12 +21,10 @@ class Settler:
         self,
         bundle: ModelBundle,
         options: JobOptions,
-        tokenizer: TextTokenizer,
         max_model_len: int,
     ) -> None:
         self._bundle = bundle
         self._options = options
-        self._tokenizer = tokenizer
         self._max_model_len = max_model_len
         self._defaults = generation_defaults(bundle) if options.task is Task.GENERATE else {}
         self._max_token_id = max(bundle.facts.max_token_id, (bundle.model_vocab_size or 0) - 1)
@@ -37,17 +35,18 @@ class Settler:
         Raises:
             RowError: what the server or its engine would refuse now.
         """
-        row = self.token_row(item)
-        budget = self._budget(item, len(row.ids))
+        ids, budget = item.tokens.ids, self._budget(item, len(item.tokens.ids))
+        # What the tokenizer itself makes of text is in its vocabulary.
+        doubtful = ids if item.tokens.text is None or item.spans else ids[:0]
         check_engine_limits(
-            len(row.ids),
-            int(row.ids.max(initial=0)),
-            int(row.ids.min(initial=0)),
+            len(ids),
+            int(doubtful.max(initial=0)) if len(doubtful) else 0,
+            int(doubtful.min(initial=0)) if len(doubtful) else 0,
             max_model_len=self._max_model_len,
             max_token_id=self._max_token_id,
             generates=budget is not None,
         )
-        return replace(row, max_tokens=budget)
+        return self.token_row(item, budget)
 
     def _budget(self, item: TokenizedJob, num_tokens: int) -> int | None:
         answer = item.rendered.answer
@@ -68,19 +67,17 @@ class Settler:
             generation_defaults=self._defaults,
         )
 
-    def token_row(self, item: TokenizedJob) -> TokenRow:
-        """The row before its output budget is settled."""
+    def token_row(self, item: TokenizedJob, max_tokens: int | None = None) -> TokenRow:
+        """The row with the output budget given, not checked."""
         request, tokens = item.job.request, item.tokens
-        text = tokens.text
-        if text is None and item.job.params.needs_detokenization:
-            text = self._tokenizer.decode(tokens.ids.tolist())
         return TokenRow(
             request=self._settled(request, item.rendered.answer),
-            text=text,
+            text=tokens.text,
             ids=tokens.ids,
             offsets=tokens.offsets if self._options.with_offsets else None,
             mask=tokens.mask,
             spans=item.spans,
+            max_tokens=max_tokens,
             original_num_tokens=tokens.original_num_tokens,
             truncated_left=tokens.cut_left,
             truncated_right=tokens.cut_right,

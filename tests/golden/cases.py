@@ -209,7 +209,7 @@ def rules_of(encoder: Encoder, request: Request, given: dict[str, Any]) -> Token
 def prompt_difference(encoder: Encoder, item: TokenizedJob, expected: dict[str, Any]) -> str | None:
     """None when a prompt equals the reference's in every field that it gives."""
     tokens, row = item.tokens, encoder.settler.token_row(item)
-    text = tokens.fitted_text if tokens.text is not None else row.text
+    text = row.text if tokens.fitted_text is None else tokens.fitted_text
     if isinstance(encoder.renderer, HarmonyRenderer):
         text = None  # the deliberate difference harmony_text
     checks = [
