@@ -22,7 +22,7 @@ from promptmill.pipeline.media import EngineCodec
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
-from promptmill.schemas.options import EngineName
+from promptmill.schemas.options import EngineName, SegmentCache
 from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
 
 if TYPE_CHECKING:
@@ -212,7 +212,9 @@ class TextTokenizer:
         return prefix, suffix
 
 
-def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
+def load_tokenizer(
+    bundle: ModelBundle, engine: EngineName, segment_cache: SegmentCache = SegmentCache.OFF
+) -> TextTokenizer:
     """The tokenizer of a model, ready for batches; loads in a second or so."""
     if bundle.tokenizer_mode == "mistral":
         from promptmill.pipeline.engines.mistral import load_mistral  # most of a second
@@ -220,7 +222,7 @@ def load_tokenizer(bundle: ModelBundle, engine: EngineName) -> TextTokenizer:
         mistral = load_mistral(bundle)
         return TextTokenizer(mistral, None, mistral.added_ids, mistral, bundle.facts)
     return TextTokenizer(
-        load_engine(bundle, engine),
+        load_engine(bundle, engine, segment_cache=segment_cache),
         PlainRanges(bundle, engine),
         added_special_ids(bundle),
         Decoder(bundle),
@@ -270,7 +272,8 @@ def _clip(ranges: Sequence[CharSpan], shift: int, length: int) -> list[CharSpan]
 def _mask(tokens: _Encoded, spans: Sequence[CharSpan] | None, shift: int) -> Mask:
     """1 for every token that covers a character of an assistant span."""
     mask = np.zeros(len(tokens.ids), np.int8)
-    if tokens.offsets is None:
+    if tokens.offsets is None:  # an engine without places: the span is the whole text
+        mask[:] = bool(spans)
         return mask
     starts, stops = tokens.offsets[:, 0], tokens.offsets[:, 1]
     for start, stop in spans or ():

@@ -80,6 +80,15 @@ class EngineName(StrEnum):
     """Taken by itself in tokenizer mode mistral; not to be chosen otherwise."""
 
 
+class SegmentCache(StrEnum):
+    """Whether texts between control tokens that came before are tokenized again."""
+
+    AUTO = "auto"
+    """Kept as long as enough of the input repeats; needs a fast engine that keeps them."""
+    ON = "on"
+    OFF = "off"
+
+
 class MaskTurns(StrEnum):
     """Which assistant turns the mask marks."""
 
@@ -197,6 +206,8 @@ class JobOptions(BaseModel):
     """Ray address; a Ray of our own when not given."""
     engine: EngineName = EngineName.AUTO
     """What turns text into ids."""
+    segment_cache: SegmentCache = SegmentCache.AUTO
+    """Keep the ids of texts between control tokens: sessions repeat their history in every row."""
     on_error: OnError = OnError.RECORD
     """Record rejects and go on, or fail at the first."""
     max_rejects: Annotated[int, Field(ge=0)] | None = None

@@ -90,6 +90,8 @@ class EngineUse:
     """Rows of a fast engine that were compared with the reference, and equal to it."""
     rows_redone: int = 0
     """Rows that a fast engine left to the reference."""
+    segment_cache_hits: float | None = None
+    """Share of the text's bytes whose ids a cache had; None where none was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

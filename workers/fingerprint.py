@@ -32,6 +32,7 @@ NOT_IN_THE_BYTES = frozenset(
         "local",
         "address",
         "engine",
+        "segment_cache",
         "render_timeout",
         "on_error",
         "max_rejects",

@@ -134,10 +134,13 @@ class _Attempt:
 
     def _engine_use(self) -> EngineUse:
         engine, before = self._encoder.tokenizer.engine, self._engine_before
+        asked = engine.counts.cache_asked - before.cache_asked
+        hits = engine.counts.cache_hit - before.cache_hit
         return EngineUse(
             name=engine.name,
             rows_checked=engine.counts.rows_checked - before.rows_checked,
             rows_redone=engine.counts.rows_redone - before.rows_redone,
+            segment_cache_hits=hits / asked if asked else None,
         )
 
     def _encoded(self, reader: ShardReader) -> Iterator[EncodedBatch]:

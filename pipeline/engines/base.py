@@ -46,6 +46,10 @@ class EngineCounts:
     """Compared with the reference, beyond those at loading."""
     rows_redone: int = 0
     """Taken from the reference because the engine could not be exact."""
+    cache_asked: int = 0
+    """Bytes of text that a segment cache was asked for."""
+    cache_hit: int = 0
+    """Bytes of those that it had."""
 
 
 class EngineMismatch(Exception):

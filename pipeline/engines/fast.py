@@ -66,6 +66,9 @@ class FastEngine:
         try:
             with self._natives.borrow() as native, row_errors(texts):
                 tokens = native.encode(texts)
+                asked, hit = native.cache_use()
+                self.counts.cache_asked += asked
+                self.counts.cache_hit += hit
         except RowError:
             if len(texts) == 1:
                 return self._encode_slowly(texts, offsets=offsets)

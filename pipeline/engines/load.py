@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokenizers import Tokenizer
 
 from promptmill.pipeline.engines import spec
-from promptmill.pipeline.engines.base import Engine, encodable
+from promptmill.pipeline.engines.base import Engine, EngineCounts, encodable
 from promptmill.pipeline.engines.checked import CheckedEngine, same_row
 from promptmill.pipeline.engines.fast import FastEngine
 from promptmill.pipeline.engines.natives import FASTEST, doubts, load_native
@@ -17,13 +17,16 @@ from promptmill.pipeline.engines.probes import probes_for
 from promptmill.pipeline.engines.reference import ReferenceEngine
 from promptmill.pipeline.engines.traits import NotProven, proven_traits
 from promptmill.schemas.bundle import ModelBundle
-from promptmill.schemas.options import EngineName
+from promptmill.schemas.options import EngineName, SegmentCache
 
 
 def load_engine(
-    bundle: ModelBundle, choice: EngineName = EngineName.AUTO, probe_texts: Sequence[str] = ()
+    bundle: ModelBundle,
+    choice: EngineName = EngineName.AUTO,
+    probe_texts: Sequence[str] = (),
+    segment_cache: SegmentCache = SegmentCache.OFF,
 ) -> Engine:
-    """The engine for a model.
+    """The engine for a model, with a segment cache where it has one.
 
     A fast engine is compared with the reference on a built-in set of texts and on `probe_texts`
     (the first texts of the run); if anything differs, or if it is missing or not proven for this
@@ -35,18 +38,22 @@ def load_engine(
     pool = reference_pool(bundle)
     if bundle.facts.split_special_tokens and choice is not EngineName.TOKENIZERS:
         return _fallback(pool, NotProven("the tokenizer splits special tokens"))
-    return choose_engine(backend_of(bundle), pool, choice, probe_texts)
+    return choose_engine(backend_of(bundle), pool, choice, probe_texts, segment_cache)
 
 
 def choose_engine(
-    backend: str, pool: Pool[Tokenizer], choice: EngineName, probe_texts: Sequence[str] = ()
+    backend: str,
+    pool: Pool[Tokenizer],
+    choice: EngineName,
+    probe_texts: Sequence[str] = (),
+    segment_cache: SegmentCache = SegmentCache.OFF,
 ) -> Engine:
     """As `load_engine`, for a tokenizer's JSON and a pool of its copies."""
     reference = ReferenceEngine(pool)
     if choice is EngineName.TOKENIZERS:
         return reference
     try:
-        engine = _proven_engine(backend, reference, choice, probe_texts)
+        engine = _proven_engine(backend, reference, choice, probe_texts, segment_cache)
     except NotProven as reason:
         return _fallback(pool, reason)
     return CheckedEngine(engine, reference)
@@ -59,12 +66,16 @@ def _fallback(pool: Pool[Tokenizer], reason: NotProven) -> ReferenceEngine:
 
 
 def _proven_engine(
-    backend: str, reference: ReferenceEngine, choice: EngineName, probe_texts: Sequence[str]
+    backend: str,
+    reference: ReferenceEngine,
+    choice: EngineName,
+    probe_texts: Sequence[str],
+    segment_cache: SegmentCache,
 ) -> FastEngine:
     parsed = spec.parse(backend)
     traits = proven_traits(parsed)
     name = FASTEST[traits.family] if choice is EngineName.AUTO else choice
-    natives = Pool(lambda: load_native(name, backend))
+    natives = Pool(lambda: load_native(name, backend, segment_cache))
     tables = OffsetTables(parsed, traits)
     engine = FastEngine(name, natives, tables, reference, doubts(name, traits))
     texts = [*probes_for(parsed), *filter(encodable, probe_texts)]
@@ -76,5 +87,5 @@ def _proven_engine(
             raise NotProven(
                 f"{name} differs on {differing} of the {len(texts)} texts it was tried with"
             )
-    engine.counts.rows_redone = 0  # those of the run, not of the trial
+    engine.counts = EngineCounts()  # those of the run, not of the trial
     return engine

@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from promptmill.pipeline.engines import natives
 from promptmill.pipeline.engines.base import EngineMismatch, FlatTokens
-from promptmill.pipeline.engines.checked import CheckedEngine
+from promptmill.pipeline.engines.checked import CheckedEngine, same_row
 from promptmill.pipeline.engines.fast import FastEngine
 from promptmill.pipeline.engines.load import load_engine
 from promptmill.pipeline.engines.natives import Fastokens
@@ -21,7 +21,7 @@ from promptmill.pipeline.engines.reference import ReferenceEngine
 from promptmill.pipeline.engines.spec import parse
 from promptmill.pipeline.engines.traits import NotProven, proven_traits
 from promptmill.schemas.bundle import ModelBundle
-from promptmill.schemas.options import EngineName
+from promptmill.schemas.options import EngineName, SegmentCache
 
 pytest.importorskip("fastokens")
 pytest.importorskip("gigatoken")
@@ -138,11 +138,14 @@ class Wrong:
 
     WORD = "wrongly"
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, segment_cache: SegmentCache = SegmentCache.OFF) -> None:
         self._native = Fastokens(backend)
 
     def encode(self, texts: Sequence[str]) -> FlatTokens:
         return self._native.encode([text.replace(self.WORD, "rightly") for text in texts])
+
+    def cache_use(self) -> natives.CacheUse:
+        return self._native.cache_use()
 
 
 class Refusing:
@@ -155,6 +158,9 @@ class Refusing:
         if any("!" in text for text in texts):
             raise ValueError("backtracking limit")
         return self._native.encode(texts)
+
+    def cache_use(self) -> natives.CacheUse:
+        return self._native.cache_use()
 
 
 def engine_with(native: Callable[[str], natives.Native], tokenizer: Tokenizer) -> FastEngine:
@@ -274,3 +280,36 @@ def test_results_are_arrays_of_the_agreed_types(
             assert tokens.offsets.dtype == np.int32
             assert tokens.offsets.shape == (len(tokens.ids), 2)
             assert len(tokens) == len(texts)
+
+
+SHARED = "<|a|>A system prompt that every row of a session has." * 20
+
+
+@pytest.mark.parametrize("segment_cache", SegmentCache)
+def test_a_segment_cache_changes_no_id_and_is_counted(
+    segment_cache: SegmentCache, byte_level: MakeTokenizer, make_bundle: MakeBundle
+) -> None:
+    bundle, texts = make_bundle(byte_level()), [f"{SHARED}<|a|>turn {n}" for n in range(30)]
+    engine = load_engine(bundle, EngineName.FASTOKENS, segment_cache=segment_cache)
+    assert engine.fallback_reason is None
+    reference = load_engine(bundle, EngineName.TOKENIZERS)
+    for offsets in (True, False):
+        ours, wanted = (e.encode(texts, offsets=offsets) for e in (engine, reference))
+        assert all(same_row(ours, row, wanted, row) for row in range(len(texts)))
+    counts = engine.counts
+    assert (counts.cache_asked > 0) == (segment_cache is not SegmentCache.OFF)
+    assert counts.cache_hit >= 0.8 * counts.cache_asked
+
+
+def test_a_segment_cache_that_does_not_pay_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, byte_level: MakeTokenizer
+) -> None:
+    monkeypatch.setattr(natives, "TRIAL_BYTES", 1000)
+    backend = byte_level().to_str()
+    for repeats, stays in ((True, True), (False, False)):
+        native = Fastokens(backend, SegmentCache.AUTO)
+        for n in range(40):
+            native.encode([f"<|a|>{'same' if repeats else n} text of a row, long enough to keep"])
+            native.cache_use()
+        native.encode(["<|a|>once more"])
+        assert (native.cache_use().asked > 0) == stays
