@@ -36,12 +36,13 @@ class Settler:
             RowError: what the server or its engine would refuse now.
         """
         ids, budget = item.tokens.ids, self._budget(item, len(item.tokens.ids))
-        # What the tokenizer itself makes of text is in its vocabulary.
-        doubtful = ids if item.tokens.text is None or item.spans else ids[:0]
+        highest = lowest = 0  # what the tokenizer makes of text is in its vocabulary
+        if item.rendered.text is None or item.spans:
+            highest, lowest = int(ids.max(initial=0)), int(ids.min(initial=0))
         check_engine_limits(
             len(ids),
-            int(doubtful.max(initial=0)) if len(doubtful) else 0,
-            int(doubtful.min(initial=0)) if len(doubtful) else 0,
+            highest,
+            lowest,
             max_model_len=self._max_model_len,
             max_token_id=self._max_token_id,
             generates=budget is not None,
