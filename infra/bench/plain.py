@@ -35,9 +35,10 @@ def text_of(tokenizer: Any, row: dict[str, Any]) -> str:
     """A document's text, or a chat rendered."""
     if "text" in row:
         return str(row["text"])
+    messages = [{**turn, "content": turn.get("content") or ""} for turn in row["messages"]]
     return str(
         tokenizer.apply_chat_template(
-            row["messages"], tools=row.get("tools"), tokenize=False, add_generation_prompt=True
+            messages, tools=row.get("tools"), tokenize=False, add_generation_prompt=True
         )
     )
 
