@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-out
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test dev check golden scenarios soak lock clean
+.PHONY: demo test dev check golden scenarios soak bench lock clean
 
 demo: $(STAMP)
 	rm -rf $(DEMO_OUT)
@@ -41,6 +41,14 @@ scenarios: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/pytest -m soak
+
+# Beside what people use today, on data of our own making where the shared data is missing.
+bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[fast,bench]'
+	models=$$($(BIN)/python ../shared/unpack_models.py 2> /dev/null) && model=$$models/qwen3 \
+	    || model=static/demo/model; \
+	$(BIN)/python infra/bench/compare.py --model $$model --data ../shared/data/bench \
+	    --workload w1 w2 w3 --json bench.json
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

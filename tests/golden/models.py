@@ -14,7 +14,7 @@ from pathlib import Path
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.model.load import load_bundle
-from promptmill.schemas.options import JobOptions
+from promptmill.schemas.options import EngineName, JobOptions
 
 SHARED = Path(os.environ.get("PROMPTMILL_SHARED", Path(__file__).parents[3] / "shared"))
 CLOCK = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -47,6 +47,9 @@ def harmony_folder(plain: Path) -> Path:
 class Encoders:
     """Builds encoders; those of one model share what is costly to load."""
 
+    engine = EngineName.AUTO
+    """What tokenizes; the command sets it for all."""
+
     def __init__(self, folder: Path | None, clock: datetime = CLOCK) -> None:
         self._folder = folder or models_folder()
         self._clock = clock
@@ -64,7 +67,13 @@ class Encoders:
     def get(self, model: str, **options: object) -> Encoder:
         """An encoder for a model folder and job options."""
         job = JobOptions.model_validate(
-            {"input": ("case",), "output": "out", "model": str(self.folder(model)), **options}
+            {
+                "input": ("case",),
+                "output": "out",
+                "model": str(self.folder(model)),
+                "engine": self.engine,
+                **options,
+            }
         )
         key = job.model_dump_json()
         if key not in self._made:

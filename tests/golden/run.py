@@ -25,7 +25,10 @@ from cases import CaseRunner, is_in_group
 from compare import DIFFERENCES, Verdict
 from deepseek import run_deepseek
 from media import run_counts, run_media_case
+from models import Encoders
 from sweep import run_sweep
+
+from promptmill.schemas.options import EngineName
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[2] / "shared"
@@ -34,6 +37,7 @@ SHARED = HERE.parents[2] / "shared"
 def main() -> int:
     """Parse arguments, run, report."""
     args = _arguments()
+    Encoders.engine = args.engine
     if args.deepseek is not None:
         verdicts = run_deepseek(args.deepseek, args.models)
     elif args.sweep is not None:
@@ -90,6 +94,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data-root", type=Path, default=SHARED / "data")
     parser.add_argument("--models", type=Path, default=None, help="folder of model folders")
     parser.add_argument("--limit", type=int, default=None, help="only the first N sweep cases")
+    parser.add_argument("--engine", type=EngineName, default=EngineName.AUTO)
     args = parser.parse_args()
     if not args.files and args.sweep is None and args.deepseek is None:
         parser.error("name case files, --sweep FILE or --deepseek FILE")
