@@ -7,7 +7,14 @@ from typing import Protocol
 
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.media import MediaItem, Modality
-from promptmill.schemas.request import ApiPrompt, Rendered, Request
+from promptmill.schemas.request import (
+    ChatPrompt,
+    Endpoint,
+    Rendered,
+    Request,
+    TextPrompt,
+    TokensPrompt,
+)
 
 
 class Renderer(Protocol):
@@ -28,9 +35,32 @@ class Renderer(Protocol):
         """
 
 
-def unconverted(prompt: ApiPrompt) -> TypeError:
-    """The error of a renderer that is given what only a library's renderer takes."""
-    return TypeError(f"a body of the API {prompt.api} is for a renderer that converts it")
+def chat_prompt(request: Request) -> ChatPrompt:
+    """The chat of a request that is one.
+
+    Raises:
+        TypeError: it holds what only a library's renderer takes.
+    """
+    if isinstance(request.prompt, ChatPrompt):
+        return request.prompt
+    raise TypeError(f"{type(request.prompt).__name__} is for a renderer that converts it")
+
+
+def as_given(request: Request, *, mask_wanted: bool = False) -> Rendered | None:
+    """A prompt that needs no rendering, text or ids; None for a chat.
+
+    Args:
+        request: any.
+        mask_wanted: mark the characters to learn: of a text all of them.
+    """
+    match request.prompt:
+        case TokensPrompt(token_ids=ids):
+            # Ids that came with a chat body are used as they are (RULES 6).
+            return Rendered(token_ids=ids, verbatim=request.endpoint is Endpoint.CHAT)
+        case TextPrompt(text=text):
+            return Rendered(text=text, assistant_spans=((0, len(text)),) if mask_wanted else None)
+        case _:
+            return None
 
 
 class MediaRules(Protocol):

@@ -11,20 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from promptmill.pipeline.render.base import MediaRules, unconverted
+from promptmill.pipeline.render.base import MediaRules, as_given, chat_prompt
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
-from promptmill.schemas.options import JobOptions
+from promptmill.schemas.options import JobOptions, MaskTurns, Task
 from promptmill.schemas.request import (
-    ApiPrompt,
     CharSpan,
     ChatPrompt,
-    Endpoint,
     Rendered,
     Request,
-    TextPrompt,
-    TokensPrompt,
 )
 
 EFFORTS = ("low", "medium", "high")
@@ -43,6 +39,8 @@ class _Script:
 
     text: str = ""
     controls: list[CharSpan] = field(default_factory=list)
+    turns: list[CharSpan] = field(default_factory=list)
+    """What assistants wrote, with the token that ends it."""
 
     def control(self, name: str) -> None:
         spelling = f"<|{name}|>"
@@ -56,8 +54,11 @@ class _Script:
             self.control("channel")
             self.text += channel
         self.control("message")
+        start = len(self.text)
         self.text += content
         self.control("end")
+        if channel is not None:
+            self.turns.append((start, len(self.text)))
 
 
 class HarmonyRenderer:
@@ -71,6 +72,7 @@ class HarmonyRenderer:
         media: MediaRules | None = None,
     ) -> None:
         self._date = clock.strftime("%Y-%m-%d")
+        self._options = options
 
     def admit(self, request: Request) -> None:
         """Nothing is refused this early."""
@@ -82,15 +84,8 @@ class HarmonyRenderer:
             RowError: UNSUPPORTED_REQUEST for tools, reasoning and media; INVALID_REQUEST for a
                 reasoning effort that harmony does not know.
         """
-        match request.prompt:
-            case TokensPrompt(token_ids=ids):
-                return Rendered(token_ids=ids, verbatim=request.endpoint is Endpoint.CHAT)
-            case TextPrompt(text=text):
-                return Rendered(text=text)
-            case ChatPrompt() as prompt:
-                return self._chat(prompt)
-            case ApiPrompt() as prompt:
-                raise unconverted(prompt)
+        given = as_given(request, mask_wanted=self._options.mask_wanted)
+        return given or self._chat(chat_prompt(request))
 
     def _chat(self, prompt: ChatPrompt) -> Rendered:
         if prompt.tools is not None:
@@ -107,9 +102,20 @@ class HarmonyRenderer:
                 script.message("assistant", content, channel="final")
             else:
                 raise _unsupported(f"a {role} message at place {position}")
-        script.control("start")
-        script.text += "assistant"
-        return Rendered(text=script.text, special_ranges=tuple(script.controls), verbatim=True)
+        if prompt.add_generation_prompt or self._options.task is Task.GENERATE:
+            script.control("start")
+            script.text += "assistant"
+        return Rendered(
+            text=script.text,
+            special_ranges=tuple(script.controls),
+            assistant_spans=self._mask_spans(script.turns),
+            verbatim=True,
+        )
+
+    def _mask_spans(self, turns: list[CharSpan]) -> tuple[CharSpan, ...] | None:
+        if not self._options.mask_wanted:
+            return None
+        return tuple(turns[-1:] if self._options.mask is MaskTurns.LAST else turns)
 
 
 def _effort(prompt: ChatPrompt) -> str:

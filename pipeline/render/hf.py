@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from promptmill.pipeline.render.base import MediaRules, unconverted
+from promptmill.pipeline.render.base import MediaRules, as_given, chat_prompt
 from promptmill.pipeline.render.chat import Chat
 from promptmill.pipeline.render.controls import ControlSpellings
 from promptmill.pipeline.render.conversation import Conversation, ConversationBuilder
@@ -21,14 +21,10 @@ from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import ContentFormat, JobOptions
 from promptmill.schemas.request import (
-    ApiPrompt,
     CharSpan,
     ChatPrompt,
-    Endpoint,
     Rendered,
     Request,
-    TextPrompt,
-    TokensPrompt,
 )
 
 _EMPTY: Final = "Cannot apply chat template to an empty conversation. Provide at least one message."
@@ -72,19 +68,12 @@ class HfRenderer:
 
     def render(self, request: Request) -> Rendered:
         """The prompt of one request; see `Renderer`."""
-        match request.prompt:
-            case TokensPrompt(token_ids=ids):
-                # Ids that came with a chat body are used as they are (RULES 6).
-                return Rendered(token_ids=ids, verbatim=request.endpoint is Endpoint.CHAT)
-            case TextPrompt(text=text):
-                # Every token of a document is one to learn.
-                spans = ((0, len(text)),) if self._options.mask_wanted else None
-                return Rendered(text=text, assistant_spans=spans)
-            case ChatPrompt() as prompt:
-                self._resolver.check_trust(prompt)  # for callers that do not ask `admit` first
-                return self._render_chat(request, prompt)
-            case ApiPrompt() as prompt:
-                raise unconverted(prompt)
+        given = as_given(request, mask_wanted=self._options.mask_wanted)
+        if given is not None:
+            return given
+        prompt = chat_prompt(request)
+        self._resolver.check_trust(prompt)  # for callers that do not ask `admit` first
+        return self._render_chat(request, prompt)
 
     def conversation(self, prompt: ChatPrompt, merged: JsonObject) -> Conversation:
         """The messages as the template sees them, developers still among them.

@@ -11,20 +11,16 @@ import json
 from datetime import datetime
 
 from promptmill.pipeline.engines.mistral import load_mistral
-from promptmill.pipeline.render.base import MediaRules, unconverted
+from promptmill.pipeline.render.base import MediaRules, as_given, chat_prompt
 from promptmill.pipeline.render.conversation import ConversationBuilder
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import ContentFormat, JobOptions, Task
 from promptmill.schemas.request import (
-    ApiPrompt,
     ChatPrompt,
-    Endpoint,
     Rendered,
     Request,
-    TextPrompt,
-    TokensPrompt,
 )
 
 TOOL_CALL_ID_LENGTH = 9
@@ -69,17 +65,20 @@ class MistralRenderer:
         """The ids of a chat; text and ids as they are.
 
         Raises:
-            RowError: TEMPLATE_ERROR with mistral-common's reason, or what the messages are
-                refused for.
+            RowError: TEMPLATE_ERROR with mistral-common's reason, MASK_UNAVAILABLE, or what the
+                messages are refused for.
         """
-        prompt = request.prompt
-        if isinstance(prompt, TextPrompt):
-            return Rendered(text=prompt.text)
-        if isinstance(prompt, TokensPrompt):
-            verbatim = request.endpoint is Endpoint.CHAT
-            return Rendered(token_ids=prompt.token_ids, verbatim=verbatim)
-        if isinstance(prompt, ApiPrompt):
-            raise unconverted(prompt)
+        given = as_given(request, mask_wanted=self._options.mask_wanted)
+        if given is not None:
+            return given
+        if self._options.mask_wanted:
+            raise RowError(
+                ErrorCode.MASK_UNAVAILABLE,
+                "mistral-common does not say which ids an assistant wrote, so there is no mask. "
+                "Leave it out (--no-mask), or use --tokenizer-mode hf.",
+                stage=Stage.RENDER,
+            )
+        prompt = chat_prompt(request)
         builder = ConversationBuilder(ContentFormat.STRING, model=self._model, media=self._media)
         media = builder.build(prompt.messages).media  # the server parses for these only
         generates = prompt.add_generation_prompt

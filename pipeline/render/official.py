@@ -23,7 +23,7 @@ from promptmill.pipeline.model.deepseek_tokens import (
     check_tokens,
     image_spelling,
 )
-from promptmill.pipeline.render.base import MediaRules
+from promptmill.pipeline.render.base import MediaRules, as_given
 from promptmill.pipeline.render.controls import ControlSpellings
 from promptmill.pipeline.render.deepseek import Converted, Recipe
 from promptmill.pipeline.render.masks import NO_TURN
@@ -35,12 +35,8 @@ from promptmill.schemas.request import (
     Api,
     ApiPrompt,
     CharSpan,
-    ChatPrompt,
-    Endpoint,
     Rendered,
     Request,
-    TextPrompt,
-    TokensPrompt,
 )
 
 _UNSUPPORTED: Final = "[Unsupported Image]"
@@ -84,20 +80,16 @@ class OfficialRenderer:
 
     def render(self, request: Request) -> Rendered:
         """The prompt of one request, with its control tokens as ranges; see `Renderer`."""
-        match request.prompt:
-            case TokensPrompt(token_ids=ids):
-                return Rendered(token_ids=ids, verbatim=request.endpoint is Endpoint.CHAT)
-            case TextPrompt(text=text):
-                spans = ((0, len(text)),) if self._options.mask_wanted else None
-                return Rendered(text=text, assistant_spans=spans)
-            case ApiPrompt() as prompt:
-                return self._conversation(_wishes(prompt, self._options))
-            case ChatPrompt():
-                raise _refused(
-                    ErrorCode.UNSUPPORTED_REQUEST,
-                    "Conversations to embed are no requests of DeepSeek's API. Give them as chat "
-                    "completions, or embed texts.",
-                )
+        given = as_given(request, mask_wanted=self._options.mask_wanted)
+        if given is not None:
+            return given
+        if isinstance(request.prompt, ApiPrompt):
+            return self._conversation(_wishes(request.prompt, self._options))
+        raise _refused(
+            ErrorCode.UNSUPPORTED_REQUEST,
+            "Conversations to embed are no requests of DeepSeek's API. Give them as chat "
+            "completions, or embed texts.",
+        )
 
     def _conversation(self, wishes: _Wishes) -> Rendered:
         converted = self._recipe.convert(wishes.api, wishes.body, thinking=wishes.thinks)
