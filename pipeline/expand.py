@@ -9,7 +9,8 @@ from promptmill.pipeline.fit import cut
 from promptmill.pipeline.media import Expanded, Expander
 from promptmill.pipeline.media.admit import row_kwargs
 from promptmill.pipeline.media.base import MediaKwargs
-from promptmill.pipeline.steps import TokenizedJob
+from promptmill.pipeline.media.expander import Measured
+from promptmill.pipeline.steps import RenderedJob, TokenizedJob
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.options import JobOptions, MediaIds
 from promptmill.schemas.request import ChatPrompt, Prompt, TokenRow
@@ -25,10 +26,21 @@ class MediaStep:
     tokenizer_side: str
     """Where a truncation cuts when no side is asked for."""
 
-    def fetch(self, items: Sequence[TokenizedJob]) -> None:
+    def fetch(self, items: Sequence[RenderedJob] | Sequence[TokenizedJob]) -> None:
         """Fetch the media that a batch has on hosts, several at once."""
         if self.expander is not None:
             self.expander.fetch(media for item in items for media in item.rendered.media)
+
+    def measure(self, item: RenderedJob) -> list[Measured | RowError]:
+        """What each of a prompt's media is and becomes, in order; nothing is expanded.
+
+        Raises:
+            RowError: UNSUPPORTED_REQUEST for arguments of its own that a row may not bring.
+        """
+        if self.expander is None or not item.rendered.media:
+            return []
+        kwargs = self._kwargs(item.job.request.prompt)
+        return self.expander.measure(item.rendered.media, kwargs)
 
     def expand(self, item: TokenizedJob) -> TokenizedJob:
         """A prompt with its media in it, cut again to the truncation asked for.

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from promptmill.pipeline.media.admit import check_counts, check_files, check_given, check_typed
-from promptmill.pipeline.media.base import INDEX, Family, MediaKwargs, Replacement, Site, TextCodec
+from promptmill.pipeline.media.base import (
+    INDEX,
+    Family,
+    MediaInfo,
+    MediaKwargs,
+    Replacement,
+    Site,
+    TextCodec,
+)
 from promptmill.pipeline.media.cut import cut_spans, lost_before_expansion
 from promptmill.pipeline.media.fallback import Content, expand_as_text
 from promptmill.pipeline.media.match import Match, match_ids, match_text
@@ -33,6 +41,16 @@ class _Item:
     site: Site
     """Where it stands; the position is not yet known."""
     target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An item by itself."""
+
+    info: MediaInfo
+    tokens: int
+    """Ids that it becomes, structure ids included."""
+    grid: tuple[int, ...] | None
 
 
 class Expander:
@@ -145,6 +163,23 @@ class Expander:
                 return self._expand_text(row, text, matches, sized)
         return sized[min(set(range(len(sized))) - {match.item for match in matches})]
 
+    def measure(self, items: Sequence[MediaItem], kwargs: MediaKwargs) -> list[Measured | RowError]:
+        """What each item of a row is and becomes, or why it cannot be read.
+
+        Each by itself: limits of the row as a whole are not held. Where the count depends on the
+        place in the prompt (DeepSeek V4's alignment), it is that of an item at its start.
+        """
+        found: list[Measured | RowError] = []
+        for item, site in zip(items, _sites(items, kwargs), strict=True):
+            try:
+                (sized,) = self._sizer.sizes([item])
+                check_files([sized.size], self.family.file_limits)
+                made = self.family.expand(sized.info, site)
+                found.append(Measured(sized.info, len(made.ids), made.grid))
+            except RowError as error:
+                found.append(error)
+        return found
+
     def collapse(self, row: Expanded) -> Expanded:
         """A prompt with one placeholder an item again, for servers that expand by themselves."""
         if self.family.in_encoder:
@@ -159,18 +194,12 @@ class Expander:
 
     def _sized(self, items: Sequence[MediaItem], kwargs: MediaKwargs) -> list[_Item]:
         """The items with their sizes."""
-        counts = Counter(item.modality for item in items)
-        seen: Counter[Modality] = Counter()
-        sized: list[_Item] = []
         found = self._sizer.sizes(items)
         check_files([size.size for size in found], self.family.file_limits)
-        for item, size in zip(items, found, strict=True):
-            index = seen[item.modality]
-            seen[item.modality] += 1
-            site = Site(index, counts[item.modality], 0, kwargs, item.detail)
-            target = self._target(item.modality, index)
-            sized.append(_Item(item.modality, size, site, target))
-        return sized
+        return [
+            _Item(item.modality, size, site, self._target(item.modality, site.index))
+            for item, size, site in zip(items, found, _sites(items, kwargs), strict=True)
+        ]
 
     def _ids_of(self, modality: Modality, target: str) -> tuple[int, ...]:
         """Ids of a placeholder, encoded once."""
@@ -217,6 +246,16 @@ class Expander:
             replacement = self.family.expand(item.sized.info, item.site)
             yield _span(item, replacement, offset)
             offset += len(replacement.ids)
+
+
+def _sites(items: Sequence[MediaItem], kwargs: MediaKwargs) -> Iterator[Site]:
+    """Where each item stands among those of its modality; positions are not yet known."""
+    counts = Counter(item.modality for item in items)
+    seen: Counter[Modality] = Counter()
+    for item in items:
+        index = seen[item.modality]
+        seen[item.modality] += 1
+        yield Site(index, counts[item.modality], 0, kwargs, item.detail)
 
 
 def _span(item: _Item, replacement: Replacement, offset: int) -> MediaSpan:
