@@ -30,14 +30,16 @@ check: dev
 	$(BIN)/pytest -q tests/layers
 
 # Cases of the reference front end, and situations that went wrong in real tools.
+SHARED ?= ../shared
+GOLDEN := $(BIN)/python tests/golden/run.py
+
 golden: $(STAMP)
-	$(BIN)/python tests/golden/run.py --group text ../shared/golden/serving.jsonl
-	$(BIN)/python tests/golden/run.py --group deepseek ../shared/golden/serving.jsonl
-	$(BIN)/python tests/golden/run.py --deepseek ../shared/golden/deepseek.jsonl
-	$(BIN)/python tests/golden/run.py --sweep ../shared/golden/sweep.jsonl.xz
+	$(GOLDEN) $(SHARED)/golden/serving.jsonl $(SHARED)/golden/media.jsonl $(SHARED)/golden/media_counts.tsv
+	$(GOLDEN) --deepseek $(SHARED)/golden/deepseek.jsonl
+	$(GOLDEN) --sweep $(SHARED)/golden/sweep.jsonl.xz
 
 scenarios: $(STAMP)
-	$(BIN)/python ../shared/scenarios/run.py --cli $(BIN)/promptmill
+	$(BIN)/python $(SHARED)/scenarios/run.py --cli $(BIN)/promptmill
 
 soak: $(STAMP)
 	$(BIN)/pytest -m soak
@@ -45,9 +47,9 @@ soak: $(STAMP)
 # Beside what people use today, on data of our own making where the shared data is missing.
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[fast,bench]'
-	models=$$($(BIN)/python ../shared/unpack_models.py 2> /dev/null) && model=$$models/qwen3 \
+	models=$$($(BIN)/python $(SHARED)/unpack_models.py 2> /dev/null) && model=$$models/qwen3 \
 	    || model=static/demo/model; \
-	$(BIN)/python infra/bench/compare.py --model $$model --data ../shared/data/bench \
+	$(BIN)/python infra/bench/compare.py --model $$model --data $(SHARED)/data/bench \
 	    --workload w1 w2 w3 --json bench.json
 
 $(STAMP): pyproject.toml constraints.txt
