@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 GROUP_ROWS: Final = 65_536
-GROUP_BYTES: Final = 64 * 2**20
+GROUP_BYTES: Final = 32 * 2**20
 """Of lists and strings, not compressed; an id and its offsets are 12 bytes."""
 
 _STRUCT_BYTES: Final = 64
