@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import binascii
+import pybase64
 
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 
@@ -40,11 +40,11 @@ def read_data_url(url: str, *, max_bytes: int) -> bytes:
 
 
 def _decode_base64(text: str) -> bytes:
-    """Standard alphabet, no white space, exact padding."""
+    """Standard alphabet, no white space, exact padding: by the library that the server takes."""
     if len(text) % 4:
         raise _invalid("its base64 payload has no whole number of 4-character groups")
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        return pybase64.b64decode(text, validate=True)
     except ValueError as error:
         raise _invalid(f"its base64 payload is broken ({error})") from None
 

@@ -75,7 +75,8 @@ class MediaSizer:
         return sized
 
     def _fetched_or_read(self, item: MediaItem) -> Sized:
-        found = self._fetched.get((item.modality, item.url or "")) if item.data is None else None
+        # Hashing a data: URL for the look-up would cost as much as reading it.
+        found = self._fetched.get((item.modality, item.url or "")) if _is_remote(item) else None
         if isinstance(found, RowError):
             raise copy(found)  # every row gets an error of its own
         return found or self._size(item)

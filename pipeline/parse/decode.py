@@ -21,6 +21,9 @@ MAX_NESTING: Final = 500
 A fixed bound well under Python's recursion limit, so that the answer does not depend on how deep
 the caller's own stack is."""
 
+LONG_LINE: Final = 1 << 15
+"""Bytes from which a line is looked at value by value before its brackets are counted."""
+
 _decode = msgspec.json.Decoder().decode
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -35,10 +38,33 @@ def decode_line(line: bytes) -> Json:
         value: Json = _decode(line)
     except (msgspec.MsgspecError, RecursionError):
         return decode_text(_utf8(line))
-    # msgspec refuses lone surrogates itself, and few rows have enough brackets to be deep.
-    if len(line) > 2 * MAX_NESTING and line.count(b"{") + line.count(b"[") > MAX_NESTING:
+    # msgspec refuses lone surrogates itself.
+    if len(line) > 2 * MAX_NESTING and _may_be_deep(line, value):
         check_tree(value)
     return value
+
+
+def _may_be_deep(line: bytes, value: Json) -> bool:
+    """A cheap look that few rows do not pass: enough brackets, or where lines are long few values.
+
+    Lines are long because of images: counting in them costs more than decoding them.
+    """
+    if len(line) > LONG_LINE and _has_few_values(value):
+        return False
+    return line.count(b"{") + line.count(b"[") > MAX_NESTING
+
+
+def _has_few_values(value: Json) -> bool:
+    """Whether a value holds too few others to be nested too deep."""
+    found, open_nodes = 0, [value]
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, dict | list):
+            found += len(node)
+            if found >= MAX_NESTING:
+                return False
+            open_nodes.extend(node.values() if isinstance(node, dict) else node)
+    return True
 
 
 def decode_text(text: str) -> Json:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promptmill.pipeline.parse.decode import MAX_NESTING, check_tree, decode_line
+from promptmill.pipeline.parse.decode import LONG_LINE, MAX_NESTING, check_tree, decode_line
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json
 
@@ -79,6 +79,9 @@ def test_the_nesting_bound_is_exact(opening: bytes) -> None:
 
     decode_line(nested(MAX_NESTING))
     assert refused(nested(MAX_NESTING + 1)).code is ErrorCode.NESTING_TOO_DEEP
+    image = b'["' + b"A" * LONG_LINE + b'",'  # takes up one level itself
+    decode_line(image + nested(MAX_NESTING - 1) + b"]")
+    assert refused(image + nested(MAX_NESTING) + b"]").code is ErrorCode.NESTING_TOO_DEEP
 
 
 @pytest.mark.parametrize(
