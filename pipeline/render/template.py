@@ -54,6 +54,12 @@ class ChatTemplate:
                     raise _too_large()
         except RowError:
             raise
+        except MemoryError:
+            raise RowError(
+                ErrorCode.MEMORY_EXCEEDED,
+                "The chat template needed more memory than a worker may take for a row. Look at "
+                "what it builds from this row.",
+            ) from None
         except Exception as error:  # templates may fail in any way; it costs their row only
             raise template_error(error) from None
         return out.getvalue()
