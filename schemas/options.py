@@ -163,6 +163,8 @@ class JobOptions(BaseModel):
     """Keep media in their places where content is a string."""
     media_ids: MediaIds = MediaIds.EXPANDED
     """How media stand in the stored ids."""
+    media_family: str | None = None
+    """A Python file of yours that registers the media rules of a model that has none here."""
     allowed_media_root: str | None = None
     """The folder that local media files may come from."""
     allowed_media_domains: tuple[str, ...] = ()

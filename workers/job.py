@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from promptmill.pipeline.media.own_family import family_source
 from promptmill.pipeline.model.bundle_cache import load_bundle_cached
 from promptmill.pipeline.model.length import check_max_model_len
 from promptmill.pipeline.read.plan import plan_input
@@ -82,6 +83,7 @@ def resolve_job(options: JobOptions) -> Job:
         update={
             "max_model_len": check_max_model_len(bundle, options.max_model_len),
             "chat_template": template_text(options.chat_template, bundle),
+            "media_family": family_source(options.media_family),
         }
     )
     clock = options.clock or _recorded_clock(folder) or datetime.now(UTC).astimezone()

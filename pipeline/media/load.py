@@ -14,6 +14,7 @@ from promptmill.pipeline.media.expander import Expander
 from promptmill.pipeline.media.families.deepseek_v41 import official_v41_family
 from promptmill.pipeline.media.fetch import MediaReader
 from promptmill.pipeline.media.http_fetch import HttpFetcher
+from promptmill.pipeline.media.own_family import family_source, register_source
 from promptmill.pipeline.media.sizer import MediaSizer
 from promptmill.pipeline.model.deepseek_tokens import V4, V41
 from promptmill.schemas.bundle import ModelBundle
@@ -75,12 +76,15 @@ def load_expander(bundle: ModelBundle, options: JobOptions, codec: TextCodec) ->
 
     Raises:
         JobError: a model with media whose family is not known, or whose files lack what the
-            family needs.
+            family needs; a --media-family that fails.
     """
     if _no_media_wanted(options):
         return None
     if bundle.tokenizer_mode == V4:
         return None  # official prompts of V4 say in words that there was an image
+    source = family_source(options.media_family)
+    if source is not None:
+        register_source(source)
     builder = _BY_MODE.get(bundle.tokenizer_mode) or find_builder(bundle.config)
     if builder is None:
         if any(sign in bundle.config for sign in _SIGNS):
@@ -108,8 +112,8 @@ def _unknown(config: JsonObject) -> str:
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and names else config.get("model_type")
     return (
-        f"The media rules of {name} are not known. Register them with register_family: for each "
-        "modality its placeholder, the text that is replaced and how many ids an item of a given "
-        "size becomes. If no row has media, give --limit-mm-per-prompt "
-        '\'{"image": 0, "audio": 0, "video": 0}\'.'
+        f"The media rules of {name} are not known. Write a file that registers them with "
+        "register_family (for each modality its placeholder, the text that is replaced and how "
+        "many ids an item of a given size becomes) and give it with --media-family. If no row has "
+        """media, give --limit-mm-per-prompt '{"image": 0, "audio": 0, "video": 0}'."""
     )

@@ -61,6 +61,7 @@ def test_unknown_families_are_refused_where_the_run_starts(
     with pytest.raises(JobError, match="NewVL") as caught:
         load_expander(bundle, job(), codec)
     assert "register_family" in str(caught.value)
+    assert "--media-family" in str(caught.value)
     none = {modality.value: 0 for modality in Modality}
     assert load_expander(bundle, job(limit_mm_per_prompt=none), codec) is None
 
