@@ -50,7 +50,8 @@ class Contender:
     name: str
     command: Sequence[str]
     """With {source}, {target}, {model} and {finished} to be filled in."""
-    ours: bool = False
+    quick: bool = False
+    """Whether it gets as many rows as ours."""
     source: str = "rows"
     """What it reads: rows, or rendered texts."""
 
@@ -58,18 +59,20 @@ class Contender:
 def _ours(name: str, *options: str) -> Contender:
     start = [sys.executable, "-m", "promptmill.workers.cli", "run", "-i", "{source}"]
     start += ["-o", "{target}", "--model", "{model}", "--max-model-len", "1048576"]
-    return Contender(name, [*start, "--max-rejects", "0", *options], ours=True)
+    return Contender(name, [*start, "--max-rejects", "0", *options], quick=True)
 
 
-def _peer(name: str, program: str, kind: str, source: str = "rows") -> Contender:
+def _peer(
+    name: str, program: str, kind: str, source: str = "rows", *, quick: bool = False
+) -> Contender:
     command = [sys.executable, str(HERE / program), kind, "{source}", "{target}", "{model}"]
-    return Contender(name, command, source=source)
+    return Contender(name, command, source=source, quick=quick)
 
 
 FLOOR: Final = Contender(
     "floor: read, parse, write the same columns",
     [sys.executable, str(HERE / "plain.py"), "floor", "{source}", "{target}", "{finished}"],
-    ours=True,
+    quick=True,
 )
 CONTENDERS: Final = (
     _ours(OURS, "--local"),
@@ -79,7 +82,7 @@ CONTENDERS: Final = (
     FLOOR,
     _peer("plain script, ids + offsets", "plain.py", "offsets"),
     _peer("plain script, ids", "plain.py", "ids"),
-    _peer("plain script, ids, fastokens patched in", "plain.py", "fastokens"),
+    _peer("plain script, ids, fastokens patched in", "plain.py", "fastokens", quick=True),
     _peer("datasets.map, ids", "frameworks.py", "datasets"),
     _peer("Ray Data map_batches, ids", "frameworks.py", "ray-data"),
     _peer("datatrove tokens (text rendered before)", "frameworks.py", "datatrove", "rendered"),
@@ -123,7 +126,7 @@ class Bench:
 
     def run(self, contender: Contender) -> Result:
         """Both sizes; a failure ends it and is told."""
-        wanted = (SIZES if contender.ours else PEER_SIZES)[self._workload]
+        wanted = (SIZES if contender.quick else PEER_SIZES)[self._workload]
         sources = [self._source(rows, contender.source) for rows in wanted]
         result = Result(self._workload, contender.name, (sources[0][1], sources[1][1]))
         for source, _ in sources:
