@@ -68,7 +68,8 @@ def _resolved(options: JobOptions) -> tuple[JobOptions, datetime]:
             "Name a --model and an input, or the output folder of a finished run, whose options "
             "are taken."
         )
-    made = JobOptions.model_validate(dict(record.options), strict=False)
+    # What a folder says is not run: a media family of one's own is given again, with the model.
+    made = JobOptions.model_validate({**record.options, "media_family": None})
     return made, datetime.fromisoformat(record.clock)
 
 

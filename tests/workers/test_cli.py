@@ -140,3 +140,11 @@ def test_failures_are_one_line(tmp_path: Path) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == f"promptmill: {tmp_path} holds no promptmill run.\n"
+
+
+def test_a_job_file_brings_no_code(tmp_path: Path) -> None:
+    config = tmp_path / "job.yaml"
+    config.write_text("media_family: family.py\n")
+    assert "command line only" in refuse(*NEEDED, "--config", str(config))
+    assert "command line only" in refuse(*NEEDED, "--set", "media_family=family.py")
+    assert parse("--media-family", "family.py").media_family == "family.py"

@@ -14,6 +14,10 @@ from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
 
 
+CODE = {"media_family"}
+"""Options that are code: a job file, which others may have written, must not bring any."""
+
+
 def read_job(
     given: Mapping[str, Json], *, config: Path | None = None, settings: Iterable[str] = ()
 ) -> JobOptions:
@@ -30,6 +34,10 @@ def read_job(
     job = _read_config(config) if config is not None else {}
     for setting in settings:
         _apply(job, setting)
+    for field in CODE & job.keys():
+        raise typer.BadParameter(
+            f"{option_name(field)} is code that is run, so it is taken from the command line only."
+        )
     job.update(given)
     try:
         return JobOptions.model_validate(job)
