@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
 
-
 CODE = {"media_family"}
 """Options that are code: a job file, which others may have written, must not bring any."""
 
