@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="where the workloads lie; else generated")
     parser.add_argument("--workload", nargs="+", choices=list(SIZES), default=["w1"])
     parser.add_argument("--only", default="", help="contenders that this pattern finds, and ours")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2, help="the first fills caches: 2 or more")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     results = []
