@@ -58,9 +58,7 @@ class Encoder:
         self.options = options
         self.clock = clock
         self.max_model_len = check_max_model_len(bundle, options.max_model_len)
-        self.tokenizer = tokenizer or load_tokenizer(
-            bundle, options.engine, options.segment_cache
-        )
+        self.tokenizer = tokenizer or load_tokenizer(bundle, options.engine, options.segment_cache)
         self._intake = Intake(options, self.admit)
         expander = load_expander(bundle, options, self.tokenizer.codec)
         side = bundle.facts.truncation_side

@@ -122,6 +122,14 @@ def resolve_max_tokens(
         default = generation_defaults.get("max_tokens")
         asked = default if isinstance(default, int) else None
     room = max_model_len - length
+    if asked is not None and asked < 0:
+        raise RowError(
+            ErrorCode.INVALID_BUDGET,
+            f"max_tokens must be at least 1, got {asked}. Ask for some output, or for none given.",
+            parameter="max_tokens",
+            value=asked,
+            stage=Stage.FIT,
+        )
     return room if asked is None else min(room, asked)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_network
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from promptmill.schemas import profile
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.media import Modality
+
+MOST_TOKENS: Final = 2**31 - 1
+"""What lengths in ids are counted with: the columns are int32."""
 
 
 class Task(StrEnum):
@@ -125,13 +128,13 @@ class JobOptions(BaseModel):
     task: Task = Task.GENERATE
     """What the rows are for."""
 
-    max_model_len: Annotated[int, Field(gt=0)] | None = None
+    max_model_len: Annotated[int, Field(gt=0, le=MOST_TOKENS)] | None = None
     """Context length in ids; derived from the model when not given."""
-    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1, le=MOST_TOKENS)] | None = None
     """Default for rows that give none; -1 is all the context that the task leaves."""
     truncation_side: Side | None = None
     """Default for rows that give none."""
-    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = None
     """Default output budget for rows that give none."""
     on_overlong: OnOverlong = OnOverlong.ERROR
     """What to do with prompts that do not fit."""
@@ -219,6 +222,8 @@ class JobOptions(BaseModel):
     def _consistent(self) -> JobOptions:
         if self.rows_per_shard is not None and self.shard_bytes is not None:
             raise ValueError("rows_per_shard and shard_bytes exclude each other; give one")
+        if self.engine is EngineName.MISTRAL_COMMON:
+            raise ValueError("engine mistral-common is taken by itself in tokenizer mode mistral")
         if self.append_eos and self.text_column is None:
             raise ValueError("append_eos is for documents; name their text_column")
         for network in self.allowed_media_networks:

@@ -15,7 +15,7 @@ class Ledger:
     committed: list[int] = field(default_factory=list)
     """Shard numbers, ascending."""
     broken: list[int] = field(default_factory=list)
-    """Shards whose receipt stands without its files."""
+    """Shards whose receipt is damaged, or stands without its files."""
     totals: Totals = field(default_factory=Totals)
     examples: dict[str, RejectExample] = field(default_factory=dict)
     """The first reject of every code, in input order."""
@@ -46,17 +46,13 @@ class Ledger:
 
 
 def read_ledger(folder: OutputFolder) -> Ledger:
-    """Add up what is committed, where its files are still there.
-
-    Raises:
-        JobError: a receipt is damaged.
-    """
+    """Add up what is committed, where receipt and files are still whole."""
     ledger = Ledger()
-    for receipt in folder.receipts():
-        if _whole(folder, receipt):
+    for shard, receipt in folder.receipts():
+        if receipt is not None and _whole(folder, receipt):
             ledger.add(receipt)
         else:
-            ledger.broken.append(receipt.shard)
+            ledger.broken.append(shard)
     return ledger
 
 

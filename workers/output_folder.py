@@ -127,21 +127,14 @@ class OutputFolder:
         temporary.write_bytes(data)
         temporary.replace(path)
 
-    def receipts(self) -> Iterator[Receipt]:
-        """The receipts of committed shards, by shard number.
-
-        Raises:
-            JobError: one is not readable.
-        """
+    def receipts(self) -> Iterator[tuple[int, Receipt | None]]:
+        """Shard numbers, ascending, and their receipts; None for one that is damaged."""
         for path in sorted(self.receipt(0).parent.glob("*.json"), key=lambda p: (len(p.name), p)):
-            yield _decode_receipt(path)
+            if path.stem.isdecimal():
+                yield int(path.stem), _decode_receipt(path)
 
     def read_receipt(self, shard: int) -> Receipt | None:
-        """The receipt of a shard; None while it is not committed.
-
-        Raises:
-            JobError: it is not readable.
-        """
+        """The receipt of a shard; None while it is not committed, or if it is damaged."""
         try:
             return _decode_receipt(self.receipt(shard))
         except FileNotFoundError:
@@ -152,10 +145,8 @@ class OutputFolder:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
-def _decode_receipt(path: Path) -> Receipt:
+def _decode_receipt(path: Path) -> Receipt | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Receipt)
-    except msgspec.MsgspecError as error:
-        raise JobError(
-            f"The receipt {path} is damaged ({error}). Delete it to do its shard again."
-        ) from error
+    except msgspec.MsgspecError:
+        return None

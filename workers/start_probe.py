@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from promptmill.pipeline.model.probe import probe_model
+from promptmill.pipeline.render.environment import TemplateEnvironment
 from promptmill.pipeline.render.guard import GuardedRenderer
 from promptmill.pipeline.render.load import load_renderer
 from promptmill.schemas.bundle import ModelBundle
-from promptmill.schemas.errors import RowError
+from promptmill.schemas.errors import JobError, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import ChatPrompt, Endpoint, Place, Request
@@ -29,7 +30,8 @@ def probe_job(bundle: ModelBundle, options: JobOptions, clock: datetime) -> tupl
         clock: what templates are told the time is.
 
     Raises:
-        JobError: the ids of this model would be garbage, or no renderer takes it.
+        JobError: the ids of this model would be garbage, no renderer takes it, or Jinja cannot
+            read the job's template.
     """
     plain = options.model_copy(update={"with_mask": False})  # a chat need not have a mask
     guard = GuardedRenderer(load_renderer(bundle, plain, clock), SAMPLE_SECONDS)
@@ -44,4 +46,9 @@ def probe_job(bundle: ModelBundle, options: JobOptions, clock: datetime) -> tupl
 
     given = options.chat_template
     template = None if given is None else bundle.chat_templates.get(given, given)
+    if template is not None:
+        try:
+            TemplateEnvironment(clock).compile(template)
+        except RowError as error:
+            raise JobError(f"--chat-template cannot be used. {error.message}") from error
     return probe_model(bundle, render, template)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Print two rows of a finished run, the way a person would look at them.
 
-    python infra/demo/show.py OUT
+python infra/demo/show.py OUT
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ CODE: Final[tuple[str, ...]] = (
     '    println!("{total}");\n}\n',
     'const sum = (xs) => xs.reduce((a, b) => a + b, 0);\nconsole.log(sum([1, 2, 3])); // "6"\n',
     "#!/bin/sh\nset -eu\nfor f in *.txt; do\n"
-    "\tprintf '%s\\t%s\\n' \"$f\" \"$(wc -l < \"$f\")\"\ndone\n",
+    '\tprintf \'%s\\t%s\\n\' "$f" "$(wc -l < "$f")"\ndone\n',
     '<ul>\n  <li><a href="#one">One &amp; only</a></li>\n  <li>Two</li>\n</ul>\n',
 )
 

@@ -15,6 +15,7 @@ OTHER_OPTIONS = {"--config", "--set", "--help", "--no-mask", "--no-offsets"} | {
     "--id",
     "--row",
     "--json",
+    "--media-table",
     "--ids-column",
     "--no-thinking",
     "--no-tool-calls",

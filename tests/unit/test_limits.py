@@ -172,3 +172,17 @@ def test_ids_that_came_with_a_chat_body_are_never_cut() -> None:
     )
     job = options(truncate_prompt_tokens=1, on_overlong="truncate")
     assert tokenize_params(row, job, 100, FACTS).truncate_prompt_tokens is None
+
+
+@pytest.mark.parametrize("asked", [-1, -9_999_999_999])
+def test_a_negative_output_budget_is_the_rows_error(asked: int) -> None:
+    with pytest.raises(RowError, match="at least 1") as caught:
+        resolve_max_tokens(
+            request(max_tokens=asked),
+            options(),
+            max_model_len=10,
+            truncated_to=None,
+            num_tokens=3,
+            generation_defaults={},
+        )
+    assert caught.value.code is ErrorCode.INVALID_BUDGET

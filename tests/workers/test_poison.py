@@ -75,7 +75,7 @@ def prepare(folder: Path, model: Path, kind: type[Encoder]) -> tuple[Work, Poiso
 
 
 def check(setup: PoisonedSetup, code: str) -> None:
-    receipts = list(setup.job.folder.receipts())
+    receipts = [one for _, one in setup.job.folder.receipts() if one is not None]
     assert len(receipts) > 1
     assert sum(receipt.totals.rows_ok for receipt in receipts) == ROWS - 2
     rejects = [

@@ -130,17 +130,19 @@ def test_the_same_command_again_does_nothing(bench: Bench) -> None:
 
 
 def test_a_run_that_lost_shards_does_only_those(bench: Bench) -> None:
-    bench.run(good_rows(9), rows_per_shard=3)
+    bench.run(good_rows(12), rows_per_shard=3)
     before = bench.files()
-    (bench.out / "_promptmill" / "receipts" / "00001.json").unlink()
-    (bench.out / "part-00002-of-00003.parquet").unlink()
+    receipts = bench.out / "_promptmill" / "receipts"
+    (receipts / "00001.json").unlink()
+    (receipts / "00003.json").write_text('{"shard": 3')
+    (bench.out / "part-00002-of-00004.parquet").unlink()
     bench.run(rows_per_shard=3)
     after = bench.files()
     assert bench.record.totals is not None
     assert bench.record.totals.rows_resumed == 3
     assert any("resumed: 3 rows of 1 shard were" in line for line in bench.log.lines)
     assert after.keys() == before.keys()
-    kept = ("part-00000-of-00003.parquet", "_promptmill/receipts/00000.json")
+    kept = ("part-00000-of-00004.parquet", "_promptmill/receipts/00000.json")
     assert all(after[name] == before[name] for name in kept)
     parts = [name for name in before if name.startswith("part")]
     assert all(after[name][1] == before[name][1] for name in parts)

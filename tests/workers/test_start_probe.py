@@ -85,3 +85,11 @@ def test_a_model_of_garbage_ids_ends_the_run_before_it_begins(
     with pytest.raises(JobError, match="garbage"):
         run(options(models / "deepseek_v3_llamacls"), Log())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_template_that_jinja_cannot_read_ends_the_run_before_it_begins(
+    options: MakeOptions, tiny_models: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(JobError, match="--chat-template cannot be used"):
+        run(options(tiny_models / "chatml", chat_template="{% if %}"), Log())
+    assert not (tmp_path / "out").exists()

@@ -37,6 +37,6 @@ def main() -> None:
     show_few()
     try:
         app()
-    except JobError as error:
+    except (JobError, OSError) as error:
         typer.echo(f"promptmill: {error}", err=True)
         sys.exit(1)
