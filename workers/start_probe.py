@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -14,9 +17,12 @@ from promptmill.schemas.errors import JobError, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import ChatPrompt, Endpoint, Place, Request
+from promptmill.workers.work import bound_memory
 
 SAMPLE_SECONDS: Final = 1.0
 """For rendering a sample chat, which takes milliseconds; one that takes longer tells nothing."""
+SAMPLE_MEMORY: Final = 256 << 20
+"""Bytes that it may take: a template that ends workers must not end the driver."""
 
 
 def probe_job(bundle: ModelBundle, options: JobOptions, clock: datetime) -> tuple[str, ...]:
@@ -39,7 +45,8 @@ def probe_job(bundle: ModelBundle, options: JobOptions, clock: datetime) -> tupl
     def render(messages: list[JsonObject]) -> str:
         place, prompt = Place("probe", 0), ChatPrompt(messages)
         request = Request(custom_id="probe", place=place, endpoint=Endpoint.CHAT, prompt=prompt)
-        (made,) = guard.render_batch([request])
+        with _bounded_memory():
+            (made,) = guard.render_batch([request])
         if isinstance(made, RowError):
             raise made
         return made.text or ""
@@ -52,3 +59,14 @@ def probe_job(bundle: ModelBundle, options: JobOptions, clock: datetime) -> tupl
         except RowError as error:
             raise JobError(f"--chat-template cannot be used. {error.message}") from error
     return probe_model(bundle, render, template)
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Within it, this process may take `SAMPLE_MEMORY` more than it has."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    bound_memory(SAMPLE_MEMORY)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import BPE, Unigram
 
+from promptmill.pipeline.engines.pool import reference_pool
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError, RowError
 from promptmill.schemas.json_types import JsonObject
@@ -74,13 +75,12 @@ def probe_model(
     """
     if bundle.backend is None:
         return ()
-    tokenizer = Tokenizer.from_str(bundle.backend)
-    tokenizer.encode_special_tokens = bundle.facts.split_special_tokens
     own = (*bundle.chat_templates.values(), bundle.processor_template or "")
     sources = own if template is None else (template,)
     written = {spelling for source in sources for spelling in _spellings(_literals(source))}
     written.update(_spellings(_sample(render)))
-    return (*_text_warnings(bundle, tokenizer), *_spelling_warnings(bundle, tokenizer, written))
+    with reference_pool(bundle).borrow() as tokenizer:
+        return (*_text_warnings(bundle, tokenizer), *_spelling_warnings(bundle, tokenizer, written))
 
 
 def _text_warnings(bundle: ModelBundle, tokenizer: Tokenizer) -> Iterator[str]:

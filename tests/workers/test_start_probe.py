@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from promptmill.workers.job import resolve_job
 from promptmill.workers.progress import Pace
 from promptmill.workers.queue import Snapshot
 from promptmill.workers.run import run
+from promptmill.workers.start_probe import SAMPLE_MEMORY
 
 MakeOptions = Callable[..., JobOptions]
 # No literal of the template holds the spelling: only rendering shows it.
@@ -77,6 +79,22 @@ def test_a_foreign_template_is_said_once_and_recorded(
     assert "<|user|>" in line
     record = json.loads((tmp_path / "out" / "_promptmill" / "run.json").read_text())
     assert sum("<|user|>" in warning for warning in record["warnings"]) == 1
+
+
+def test_a_template_that_eats_memory_is_stopped_here_too(
+    options: MakeOptions, tiny_models: Path
+) -> None:
+    doubling = "{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"
+    bomb = f"{{% set ns = namespace(s='x' * 1000) %}}{doubling}{{{{ ns.s }}}}"
+    limits, peak = resource.getrlimit(resource.RLIMIT_DATA), peak_memory()
+    assert resolve_job(options(tiny_models / "chatml", chat_template=bomb)).probed == ()
+    assert peak_memory() < peak + 2 * SAMPLE_MEMORY
+    assert resource.getrlimit(resource.RLIMIT_DATA) == limits
+
+
+def peak_memory() -> int:
+    """Bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def test_a_model_of_garbage_ids_ends_the_run_before_it_begins(
