@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from promptmill.pipeline.parse.decode import check_tree, decode_text, nesting_too_deep
-from promptmill.schemas.errors import RowError
+from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
 
 JSON_COLUMNS: Final = frozenset(
@@ -39,12 +39,14 @@ JSON_COLUMNS: Final = frozenset(
 )
 """Fields that are never a string, so that a string there is JSON text."""
 
+_TEXT_COLUMNS: Final = JSON_COLUMNS | {"custom_id", "id", "input", "prompt"}
+"""Where bytes are text: some writers store strings as binary."""
 _MEDIA_COLUMNS: Final = frozenset({"messages", "body"})
 """Where bytes are media: they become data URLs, the form that JSON has for them."""
 
 
 def row_object(row: JsonObject, text_column: str | None = None) -> JsonObject:
-    """The row with JSON text decoded, media as data URLs and other bytes left out.
+    """The row with JSON text decoded, media as data URLs, bytes of texts as text, others left out.
 
     The row itself is not changed.
 
@@ -53,12 +55,15 @@ def row_object(row: JsonObject, text_column: str | None = None) -> JsonObject:
         text_column: the column of plain text, which is no JSON text whatever its name.
 
     Raises:
-        RowError: `invalid_json` naming the column; `nesting_too_deep`, `lone_surrogate`.
+        RowError: `invalid_json` or `invalid_utf8` naming the column; `nesting_too_deep`,
+            `lone_surrogate`.
     """
     check_tree(row)
     cells: Mapping[str, object] = row
     found: JsonObject = {}
     for name, cell in cells.items():
+        if isinstance(cell, bytes) and (name in _TEXT_COLUMNS or name == text_column):
+            cell = _text(name, cell)
         if isinstance(cell, str) and name in JSON_COLUMNS and name != text_column:
             found[name] = _decoded(name, cell)
         elif not isinstance(cell, bytes):
@@ -67,6 +72,18 @@ def row_object(row: JsonObject, text_column: str | None = None) -> JsonObject:
             except RecursionError as error:  # a level takes more than one call here
                 raise nesting_too_deep() from error
     return found
+
+
+def _text(name: str, cell: bytes) -> str:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError as error:
+        raise RowError(
+            ErrorCode.INVALID_UTF8,
+            f"Column {name} holds bytes that are not UTF-8 ({error.reason} at byte "
+            f"{error.start}). Store it as text.",
+            parameter=name,
+        ) from None
 
 
 def _decoded(name: str, text: str) -> Json:

@@ -366,3 +366,18 @@ def test_a_row_refused_for_a_lone_surrogate_is_found_by_its_own_id() -> None:
     (unnamed,) = parse_row(RawRow("in.jsonl", 3, unnamed_line), options())
     assert isinstance(unnamed, Reject)
     assert unnamed.custom_id == "in.jsonl:3"
+
+
+def test_texts_of_binary_columns_are_texts() -> None:
+    cells: dict[str, Any] = {"prompt": "caf\u00e9".encode(), "id": b"a", "blob": b"\xff"}
+    (found,) = parse_row(RawRow("in.parquet", 0, cells), options())
+    assert isinstance(found, Request)
+    assert (found.custom_id, found.prompt) == ("a", TextPrompt("caf\u00e9"))
+    messages = json.dumps(MESSAGES).encode()
+    (chat,) = parse_row(RawRow("in.parquet", 1, {"messages": messages}), options())
+    assert isinstance(chat, Request)
+    assert isinstance(chat.prompt, ChatPrompt)
+    broken: dict[str, Any] = {"prompt": b"\xff\xfe"}
+    (refused,) = parse_row(RawRow("in.parquet", 2, broken), options())
+    assert isinstance(refused, Reject)
+    assert refused.error.code is ErrorCode.INVALID_UTF8
