@@ -62,6 +62,15 @@ def test_every_package_is_listed() -> None:
     assert sorted(listed) == sorted(found)
 
 
+def test_everything_static_is_shipped() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = settings["package-data"]["promptmill.static"]
+    shipped = {path for pattern in patterns for path in (ROOT / "static").glob(pattern)}
+    files = {p for p in (ROOT / "static").rglob("*") if p.is_file() and p.parent != ROOT / "static"}
+    assert files
+    assert {p for p in files if "__pycache__" not in p.parts} <= shipped
+
+
 def test_modules_stay_small() -> None:
     long = {str(p): n for p in modules() if (n := len(p.read_text().splitlines())) > 400}
     assert not long
