@@ -12,7 +12,7 @@ from ray import ObjectRef
 from promptmill.schemas.run import Totals
 from promptmill.workers.environment import ONE_THREAD
 from promptmill.workers.leases import Failure, Lease, Order, RowRange
-from promptmill.workers.tuning import leave_pandas_out
+from promptmill.workers.tuning import bound_memory, leave_pandas_out
 from promptmill.workers.work import WorkerSetup
 
 Handle: TypeAlias = Any
@@ -83,4 +83,6 @@ class RenderWorker:
         Raises:
             JobError: no worker can work here.
         """
-        return self._setup.load(self._name, self._queue).run()
+        worker = self._setup.load(self._name, self._queue)
+        bound_memory()
+        return worker.run()

@@ -17,7 +17,7 @@ from promptmill.schemas.errors import JobError, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import ChatPrompt, Endpoint, Place, Request
-from promptmill.workers.work import bound_memory
+from promptmill.workers.tuning import bound_memory
 
 SAMPLE_SECONDS: Final = 1.0
 """For rendering a sample chat, which takes milliseconds; one that takes longer tells nothing."""

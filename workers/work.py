@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import socket
 import time
 from dataclasses import dataclass
@@ -27,8 +26,6 @@ WAIT_SECONDS = 0.5
 """Between two questions for work while others hold all of it."""
 RECYCLE_ROWS = 10_000_000
 """Rows after which a worker is replaced by a fresh one."""
-MEMORY_ROOM = 4 << 30
-"""Bytes that a worker may take beyond what it has when it is loaded."""
 RECYCLE_GROWTH = 2 << 30
 """Bytes of memory above its start at which a worker is replaced."""
 
@@ -56,7 +53,6 @@ class WorkerSetup:
             )
         start = time.monotonic()
         encoder = Encoder(self.bundle, self.job.options, self.clock)
-        bound_memory()
         calm_collector()
         seconds = time.monotonic() - start
         place = f"worker {name} on {host} (process {os.getpid()})"
@@ -65,18 +61,6 @@ class WorkerSetup:
         if engine.fallback_reason is not None:
             queue.note(f"engine {engine.name}: {engine.fallback_reason}")
         return Worker(name, queue, encoder, self.job)
-
-
-def bound_memory(room: int = MEMORY_ROOM) -> None:
-    """Let this process take `room` bytes more than it has now, so that one row's bomb fails alone.
-
-    What runs into the bound gets a MemoryError: a template's costs its row.
-    """
-    taken = psutil.Process().memory_info().data
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = taken + room
-    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 class Worker:

@@ -13,9 +13,11 @@ def run(job: JobOptions) -> None:
     """Render and tokenize the input; the same command again continues a run that was stopped."""
     from promptmill.workers import run as run_life  # see app.py
     from promptmill.workers.progress import reporter
-    from promptmill.workers.tuning import leave_pandas_out
+    from promptmill.workers.tuning import bound_memory, leave_pandas_out
 
     leave_pandas_out()
+    if job.local:
+        bound_memory()
     outcome = run_life.run(job, reporter())
     for line in outcome.lines:
         typer.echo(line)
