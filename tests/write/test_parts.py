@@ -6,6 +6,7 @@ import itertools
 import resource
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -223,16 +224,17 @@ def test_abort_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[None]:
-    """Files cannot grow beyond 4 KB."""
+    """Within it files cannot grow beyond 4 KB, so never where pytest may write its own report."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("full_disk")
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("group", [10, 2**30])
 def test_a_full_disk_is_an_error_and_leaves_nothing(
@@ -246,6 +248,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
     monkeypatch.setattr(groups, "GROUP_BYTES", group)
     options = make_options(format=kind, compression="none")
     with (
+        full_disk(),
         pytest.raises(OSError, match="File too large"),
         PartWriter(tmp_path / "part", options=options, metadata={}) as part,
     ):
