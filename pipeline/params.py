@@ -6,7 +6,7 @@ prompts are ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypedDict
 
 from promptmill.schemas.errors import ErrorCode, RowError
@@ -214,10 +214,6 @@ class TokenizeParams:
             parameter="input_tokens",
             value=length,
         )
-
-    def truncating(self, keep: int) -> TokenizeParams:
-        """The same with a truncation asked for."""
-        return replace(self, truncate_prompt_tokens=keep)
 
     def _text_too_long(self, length: int, bound: int) -> RowError:
         return RowError(

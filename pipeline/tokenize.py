@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from promptmill.pipeline.engines.base import Engine, FlatTokens, encode_each
 from promptmill.pipeline.engines.decode import Decoder
@@ -28,6 +29,7 @@ from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
 if TYPE_CHECKING:
     from promptmill.pipeline.engines.mistral import Mistral
 
+T = TypeVar("T", np.int32, np.int8)
 INT32_MAX = np.iinfo(np.int32).max
 _NO_IDS = np.empty(0, np.int32)
 
@@ -183,8 +185,8 @@ class TextTokenizer:
         rendered_text = job.rendered.text or ""
         return Tokens(
             ids=_around(prefix, ids, suffix),
-            offsets=None if offsets is None else _pad_pairs(prefix, offsets, suffix),
-            mask=None if mask is None else _pad_mask(prefix, mask, suffix),
+            offsets=None if offsets is None else _padded(offsets, len(prefix), len(suffix)),
+            mask=None if mask is None else _padded(mask, len(prefix), len(suffix)),
             text=rendered_text[:shift] + text if params.do_lower_case else rendered_text,
             fitted_text=text,
             original_num_tokens=length + added,
@@ -287,15 +289,9 @@ def _around(prefix: Ids, ids: Ids, suffix: Ids) -> Ids:
     return np.concatenate([prefix, ids, suffix])
 
 
-def _pad_pairs(prefix: Ids, offsets: Offsets, suffix: Ids) -> Offsets:
-    """Special tokens around a prompt have the span (0, 0), as in Hugging Face's tokenizers."""
-    if not len(prefix) and not len(suffix):
-        return offsets
-    before, after = np.zeros((len(prefix), 2), np.int32), np.zeros((len(suffix), 2), np.int32)
-    return np.concatenate([before, offsets, after])
-
-
-def _pad_mask(prefix: Ids, mask: Mask, suffix: Ids) -> Mask:
-    if not len(prefix) and not len(suffix):
-        return mask
-    return np.concatenate([np.zeros(len(prefix), np.int8), mask, np.zeros(len(suffix), np.int8)])
+def _padded(values: npt.NDArray[T], before: int, after: int) -> npt.NDArray[T]:
+    """`values` with zeros around: special tokens have the span (0, 0), as in Hugging Face's
+    tokenizers, and are never to be learned."""
+    if not before and not after:
+        return values
+    return np.pad(values, [(before, after), *[(0, 0)] * (values.ndim - 1)])
