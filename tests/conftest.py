@@ -1,8 +1,10 @@
 """Fixtures for the data that lies beside the project and is never part of it."""
 
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,14 @@ os.environ["PROMPTMILL_CACHE"] = "off"  # tests resolve models; commands they st
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PROMPTMILL_SHARED", ROOT.parent / "shared")).resolve()
+
+
+@pytest.fixture(autouse=True)
+def _memory_stays_unbounded() -> Iterator[None]:
+    """A run on `--local` bounds its process for good: in this one, later tests would fail."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    yield
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before, "run it in a process of its own"
 
 
 @pytest.fixture(scope="session")
