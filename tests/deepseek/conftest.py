@@ -8,12 +8,13 @@ from types import ModuleType
 
 import pytest
 
+from facts import tokenizer_facts
 from promptmill.pipeline.model.deepseek_tokens import IMAGE_ID, SYSTEM, V4, V4_SPELLINGS, V41
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.render.official import OfficialRenderer
-from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
+from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.json_types import JsonObject
-from promptmill.schemas.options import JobOptions, Side
+from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import Api, ApiPrompt, Endpoint, Place, Rendered, Request
 
 MakeBundle = Callable[..., ModelBundle]
@@ -38,18 +39,13 @@ def make_bundle() -> MakeBundle:
             tokens = {spelling: i for i, spelling in enumerate(spellings)} | {
                 "<｜image｜>": IMAGE_ID
             }
-        facts = TokenizerFacts(
+        facts = tokenizer_facts(
             max_chars_per_token=128,
             max_token_id=IMAGE_ID,
             vocab_size=1,
             length=1,
-            truncation_side=Side.LEFT,
             bos_token_id=0,
             eos_token_id=1,
-            pad_token_id=None,
-            all_special_ids=(),
-            all_special_tokens=(),
-            is_fast=True,
             tokenizer_class="",
         )
         added = [{"id": i, "content": spelling} for spelling, i in tokens.items()]

@@ -18,8 +18,8 @@ from tokenizers import (
     trainers,
 )
 
-from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
-from promptmill.schemas.options import Side
+from facts import tokenizer_facts
+from promptmill.schemas.bundle import ModelBundle
 
 MakeBundle = Callable[..., ModelBundle]
 MakeTokenizer = Callable[..., Tokenizer]
@@ -29,20 +29,7 @@ CORPUS = [
     "def main():\n    return {'key': [1, 2.5]}  # a comment\n\n\n",
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. Привет, мир! 中文分词",
 ]
-FACTS = TokenizerFacts(
-    max_chars_per_token=1,
-    max_token_id=1,
-    vocab_size=1,
-    length=1,
-    truncation_side=Side.LEFT,
-    bos_token_id=None,
-    eos_token_id=None,
-    pad_token_id=None,
-    all_special_ids=(),
-    all_special_tokens=(),
-    is_fast=True,
-    tokenizer_class="",
-)
+FACTS = tokenizer_facts()
 """Engines ask nothing of these."""
 
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from facts import tokenizer_facts
 from promptmill.pipeline.media.base import (
     Family,
     ImageInfo,
@@ -26,10 +27,9 @@ from promptmill.pipeline.media.expander import Expander
 from promptmill.pipeline.media.fetch import MediaReader
 from promptmill.pipeline.media.http_fetch import HttpFetcher
 from promptmill.pipeline.media.sizer import MediaSizer
-from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
+from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.media import MediaItem, Modality
-from promptmill.schemas.options import Side
 from promptmill.schemas.request import Ids, Offsets
 
 FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
@@ -80,20 +80,7 @@ def make_bundle(
     files: dict[str, bytes] | None = None,
 ) -> ModelBundle:
     """A bundle of which only what media need is real."""
-    facts = TokenizerFacts(
-        max_chars_per_token=16,
-        max_token_id=1000,
-        vocab_size=1000,
-        length=1000,
-        truncation_side=Side.LEFT,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
-        all_special_ids=(),
-        all_special_tokens=(),
-        is_fast=True,
-        tokenizer_class="PreTrainedTokenizerFast",
-    )
+    facts = tokenizer_facts(max_token_id=1000, vocab_size=1000, length=1000)
     return ModelBundle(
         name="model",
         revision=None,

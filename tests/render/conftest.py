@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from facts import tokenizer_facts
 from promptmill.pipeline.render.base import MediaRules
 from promptmill.pipeline.render.hf import HfRenderer
-from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
-from promptmill.schemas.options import JobOptions, Side
+from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import ChatPrompt, Endpoint, Place, Rendered, Request
 
 CLOCK = datetime.fromisoformat("2026-01-15T12:00:00")
@@ -22,19 +23,8 @@ ADDED = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<s>", "  ", "[gMA
 
 
 def bundle_of(template: str | None = CHATML, **fields: Any) -> ModelBundle:
-    facts = TokenizerFacts(
-        max_chars_per_token=16,
-        max_token_id=99,
-        vocab_size=90,
-        length=100,
-        truncation_side=Side.LEFT,
-        bos_token_id=None,
-        eos_token_id=1,
-        pad_token_id=None,
-        all_special_ids=(1,),
-        all_special_tokens=("<|im_end|>",),
-        is_fast=True,
-        tokenizer_class="PreTrainedTokenizerFast",
+    facts = tokenizer_facts(
+        vocab_size=90, eos_token_id=1, all_special_ids=(1,), all_special_tokens=("<|im_end|>",)
     )
     backend = {"added_tokens": [{"id": n, "content": text} for n, text in enumerate(ADDED)]}
     templates = {} if template is None else {"default": template}

@@ -6,27 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts import tokenizer_facts
 from promptmill.pipeline.limits import check_engine_limits, resolve_max_tokens, tokenize_params
-from promptmill.schemas.bundle import TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError
-from promptmill.schemas.options import JobOptions, Side
+from promptmill.schemas.options import JobOptions
 from promptmill.schemas.request import Budget, Endpoint, Place, Request, TextPrompt, TokensPrompt
 
-FACTS = TokenizerFacts(
-    max_chars_per_token=8,
-    max_token_id=99,
-    vocab_size=100,
-    length=100,
-    truncation_side=Side.LEFT,
-    bos_token_id=None,
-    eos_token_id=1,
-    pad_token_id=None,
-    all_special_ids=(),
-    all_special_tokens=(),
-    is_fast=True,
-    tokenizer_class="PreTrainedTokenizerFast",
-    do_lower_case=True,
-)
+FACTS = tokenizer_facts(max_chars_per_token=8, eos_token_id=1, do_lower_case=True)
 
 
 def options(**more: Any) -> JobOptions:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
-from promptmill.schemas.options import EngineName, JobOptions, OnError, Side
+from facts import tokenizer_facts
+from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.options import EngineName, JobOptions, OnError
 from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Plan
 from promptmill.workers.fingerprint import (
     NOT_IN_THE_BYTES,
@@ -17,20 +18,7 @@ from promptmill.workers.fingerprint import (
     identity,
 )
 
-FACTS = TokenizerFacts(
-    max_chars_per_token=8,
-    max_token_id=9,
-    vocab_size=10,
-    length=10,
-    truncation_side=Side.LEFT,
-    bos_token_id=None,
-    eos_token_id=1,
-    pad_token_id=None,
-    all_special_ids=(1,),
-    all_special_tokens=("</s>",),
-    is_fast=True,
-    tokenizer_class="T",
-)
+FACTS = tokenizer_facts(eos_token_id=1, all_special_ids=(1,), all_special_tokens=("</s>",))
 BUNDLE = ModelBundle(
     name="m",
     revision=None,
