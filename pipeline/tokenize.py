@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from promptmill.pipeline.engines.base import Engine, FlatTokens, encode_each
 from promptmill.pipeline.engines.decode import Decoder
@@ -29,7 +28,6 @@ from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
 if TYPE_CHECKING:
     from promptmill.pipeline.engines.mistral import Mistral
 
-T = TypeVar("T", np.int32, np.int8)
 INT32_MAX = np.iinfo(np.int32).max
 _NO_IDS = np.empty(0, np.int32)
 
@@ -166,7 +164,7 @@ class TextTokenizer:
         mask = _mask(tokens, job.rendered.assistant_spans, shift) if job.mask_wanted else None
         if job.rendered.hide_text:  # the template gave ids: nothing more is done to them here
             return replace(_tokens_of_array(tokens.ids), mask=mask)
-        prefix, suffix = self._around(job)
+        prefix, suffix, learned = self._around(job)
         length, added = len(tokens.ids), len(prefix) + len(suffix)
         cut = None
         asks = params.truncate_prompt_tokens is not None and not job.rendered.verbatim
@@ -186,7 +184,7 @@ class TextTokenizer:
         return Tokens(
             ids=_around(prefix, ids, suffix),
             offsets=None if offsets is None else _padded(offsets, len(prefix), len(suffix)),
-            mask=None if mask is None else _padded(mask, len(prefix), len(suffix)),
+            mask=None if mask is None else np.concatenate([_unlearned(prefix), mask, learned]),
             text=rendered_text[:shift] + text if params.do_lower_case else rendered_text,
             fitted_text=text,
             original_num_tokens=length + added,
@@ -194,7 +192,9 @@ class TextTokenizer:
             cut_right=0 if cut is None else length - cut.stop,
         )
 
-    def _around(self, job: TextJob) -> tuple[Ids, Ids]:
+    def _around(self, job: TextJob) -> tuple[Ids, Ids, Mask]:
+        """What goes before and after the text, and the mask of the latter: special tokens of the
+        tokenizer's are never to be learned, an end that the job asked for is."""
         prefix = suffix = _NO_IDS
         if job.params.add_special_tokens and not job.rendered.verbatim:
             if self._added is None:
@@ -210,8 +210,9 @@ class TextTokenizer:
             and self._facts.eos_token_id is not None
             and self._facts.eos_token_id not in suffix[-1:]
         ):
-            suffix = np.append(suffix, np.int32(self._facts.eos_token_id))
-        return prefix, suffix
+            ended = np.append(suffix, np.int32(self._facts.eos_token_id))
+            return prefix, ended, np.append(_unlearned(suffix), np.int8(1))
+        return prefix, suffix, _unlearned(suffix)
 
 
 def load_tokenizer(
@@ -289,9 +290,11 @@ def _around(prefix: Ids, ids: Ids, suffix: Ids) -> Ids:
     return np.concatenate([prefix, ids, suffix])
 
 
-def _padded(values: npt.NDArray[T], before: int, after: int) -> npt.NDArray[T]:
-    """`values` with zeros around: special tokens have the span (0, 0), as in Hugging Face's
-    tokenizers, and are never to be learned."""
-    if not before and not after:
-        return values
-    return np.pad(values, [(before, after), *[(0, 0)] * (values.ndim - 1)])
+def _unlearned(ids: Ids) -> Mask:
+    return np.zeros(len(ids), np.int8)
+
+
+def _padded(offsets: Offsets, before: int, after: int) -> Offsets:
+    """`offsets` with special tokens around, whose span is (0, 0), as in Hugging Face's
+    tokenizers."""
+    return np.pad(offsets, [(before, after), (0, 0)]) if before or after else offsets

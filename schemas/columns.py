@@ -3,7 +3,7 @@
     custom_id, source, row_index, prompt_index        which prompt it is
     prompt_token_ids, prompt_token_offsets, prompt    what it became
     num_tokens, original_num_tokens, num_chars, truncated, truncated_left, truncated_right
-    max_tokens, mm_placeholders, assistant_mask, request, warnings
+    max_tokens, mm_placeholders, assistant_mask, labels, request, warnings
 
 Which of them a run writes follows from its options alone, so that all of its parts have one schema.
 """
@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from promptmill.schemas.options import ColumnNames, JobOptions
+from promptmill.schemas.options import ColumnNames, JobOptions, Task
 
 T = TypeVar("T")
 
@@ -72,6 +72,9 @@ _PAIR: Final = _list(pa.int32(), 2)
 
 _DELTA: Final = "DELTA_BINARY_PACKED"
 
+NO_LOSS: Final = -100
+"""The label that no loss is taken on: what PyTorch's cross entropy ignores by default."""
+
 COLUMNS: Final = (
     Column("custom_id", pa.string(), encoding="PLAIN", statistics=True),
     Column("source", pa.string(), statistics=True),
@@ -106,6 +109,7 @@ COLUMNS: Final = (
         hf_name="assistant_masks",
         encoding=_DELTA,
     ),
+    Column("labels", _list(pa.int32()), encoding="BYTE_STREAM_SPLIT"),
     Column("request", pa.string()),
     Column("warnings", _list(pa.string())),
 )
@@ -118,6 +122,7 @@ def columns(options: JobOptions) -> tuple[Column, ...]:
         "prompt": options.with_text,
         "prompt_token_offsets": options.with_offsets,
         "assistant_mask": options.mask_wanted,
+        "labels": options.columns is ColumnNames.HF and options.task is not Task.POOLING,
     }
     return tuple(column for column in COLUMNS if wanted.get(column.name, True))
 

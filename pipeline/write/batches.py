@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from promptmill.schemas.columns import arrow_schema, columns
+from promptmill.schemas.columns import NO_LOSS, arrow_schema, columns
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.media import MediaSpan
 from promptmill.schemas.options import JobOptions
-from promptmill.schemas.request import TokenRow
+from promptmill.schemas.request import Ids, TokenRow
 
 Parallel: TypeAlias = "npt.NDArray[np.int32] | npt.NDArray[np.int8]"
-"""Ids, offsets or mask of a row: an entry, or a pair, for each id."""
+"""Ids, offsets, mask or labels of a row: an entry, or a pair, for each id."""
 
 
 def record_batch(rows: Sequence[TokenRow], options: JobOptions) -> pa.RecordBatch:
@@ -95,10 +95,28 @@ def _span(span: MediaSpan) -> dict[str, object]:
     }
 
 
+def labels(row: TokenRow) -> Ids:
+    """The ids that a loss is taken on, each in its own place (not shifted), and `NO_LOSS` else.
+
+    The mask decides where there is one. Without, all text counts, as in plain language modelling.
+    Media and padding never do.
+    """
+    found = row.ids.copy()
+    if row.mask is not None:
+        found[: len(row.mask)][row.mask == 0] = NO_LOSS
+    parallel = row.offsets if row.mask is None else row.mask
+    if parallel is not None:
+        found[len(parallel) :] = NO_LOSS  # padding
+    for span in row.spans:
+        found[span.offset : span.offset + span.length] = NO_LOSS
+    return found
+
+
 _PARALLEL: Final[dict[str, Callable[[TokenRow], Parallel | None]]] = {
     "prompt_token_ids": lambda row: row.ids,
     "prompt_token_offsets": lambda row: row.offsets,
     "assistant_mask": lambda row: row.mask,
+    "labels": labels,
 }
 
 _VALUES: Final[dict[str, Callable[[TokenRow], object]]] = {

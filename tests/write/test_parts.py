@@ -21,7 +21,7 @@ from promptmill.pipeline.write import groups
 from promptmill.pipeline.write.parts import PartInfo, PartWriter
 from promptmill.schemas.columns import COLUMNS, arrow_schema
 from promptmill.schemas.errors import ErrorCode, JobError, RowError, Stage
-from promptmill.schemas.options import JobOptions, OutputFormat
+from promptmill.schemas.options import ColumnNames, JobOptions, OutputFormat
 from promptmill.schemas.request import TokenRow
 
 MakeOptions = Callable[..., JobOptions]
@@ -91,8 +91,10 @@ def test_every_column_comes_back(
         "assistant_mask": "assistant_masks",
     }
     expected = {hf.get(k, k) if names == "hf" else k: v for k, v in full.items()}
+    if names == "hf":
+        expected |= {"labels": [-100, -100, -100, 100_003]}  # the span is two ids long
     assert table.to_pylist() == [expected]
-    assert table.column_names == list(expected)
+    assert table.column_names == arrow_schema(options).names
     assert table.schema.equals(arrow_schema(options))
     assert table.schema.metadata == {b"promptmill.a": b"b", b"promptmill.fingerprint": b"f"}
     content = path.read_bytes()
@@ -102,8 +104,11 @@ def test_every_column_comes_back(
 def test_columns_follow_from_the_options(make_options: MakeOptions) -> None:
     every = [column.name for column in COLUMNS]
     default = arrow_schema(make_options()).names
-    assert default == [n for n in every if n not in {"prompt", "assistant_mask"}]
-    assert arrow_schema(make_options(task="train", with_text=True)).names == every
+    assert default == [n for n in every if n not in {"prompt", "assistant_mask", "labels"}]
+    full = arrow_schema(make_options(task="train", with_text=True, columns="hf"))
+    assert full.names == [column.name_in(ColumnNames.HF) for column in COLUMNS]
+    assert "labels" in arrow_schema(make_options(columns="hf")).names
+    assert "labels" not in arrow_schema(make_options(columns="hf", task="pooling")).names
     assert "prompt_token_offsets" not in arrow_schema(make_options(with_offsets=False)).names
 
 
