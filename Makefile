@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-out
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test dev check golden scenarios soak bench lock clean
+.PHONY: demo test dev check docs golden scenarios soak bench lock clean
 
 demo: $(STAMP)
 	rm -rf $(DEMO_OUT)
@@ -28,6 +28,10 @@ check: dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p promptmill
 	$(BIN)/pytest -q tests/layers
+
+# The documentation as a site, in build/site.
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
 
 # Cases of the reference front end, and situations that went wrong in real tools.
 SHARED ?= ../shared
