@@ -46,9 +46,28 @@ class Totals:
             media=_add_counts(self.media, other.media),
         )
 
+    def __sub__(self, other: Totals) -> Totals:
+        """Take away what is part of it."""
+        return Totals(
+            lines=self.lines - other.lines,
+            blank_lines=self.blank_lines - other.blank_lines,
+            rows_in=self.rows_in - other.rows_in,
+            rows_ok=self.rows_ok - other.rows_ok,
+            rows_rejected=self.rows_rejected - other.rows_rejected,
+            rejects=_take_counts(self.rejects, other.rejects),
+            rows_truncated=self.rows_truncated - other.rows_truncated,
+            double_bos_rows=self.double_bos_rows - other.double_bos_rows,
+            tokens=self.tokens - other.tokens,
+            media=_take_counts(self.media, other.media),
+        )
+
 
 def _add_counts(one: dict[str, int], two: dict[str, int]) -> dict[str, int]:
     return dict(sorted((Counter(one) + Counter(two)).items())) if one or two else {}
+
+
+def _take_counts(one: dict[str, int], two: dict[str, int]) -> dict[str, int]:
+    return dict(sorted((Counter(one) - Counter(two)).items())) if two else one
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from promptmill.schemas.errors import JobError
+from promptmill.workers.queue import LEASE_SECONDS
+
 ONE_THREAD: Final = {
     "RAYON_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -19,6 +22,24 @@ _QUIET: Final = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # does not warn about GPUs
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # does not print what the fleet says in its own words
 }
+
+_LEASE: Final = "PROMPTMILL_LEASE_SECONDS"
+
+
+def lease_seconds() -> float:
+    """How long workers may be silent; shorter than usual where faults are tried out.
+
+    Raises:
+        JobError: the variable is no number of seconds.
+    """
+    text = os.environ.get(_LEASE) or str(LEASE_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise JobError(f"{_LEASE}={text} is no number of seconds above 0.")
+    return seconds
 
 
 def quieten_ray() -> None:

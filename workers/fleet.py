@@ -20,7 +20,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import JobError
-from promptmill.workers.environment import ONE_THREAD
+from promptmill.workers.environment import ONE_THREAD, lease_seconds
 from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.queue import JobQueue
 from promptmill.workers.render_worker import Handle, RenderWorker
@@ -90,7 +90,7 @@ class RayFleet:
             ) from error
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         queue = ray.remote(JobQueue).options(num_cpus=0, scheduling_strategy=here)
-        self._queue: Handle = queue.remote(self._work)
+        self._queue: Handle = queue.remote(self._work, lease_seconds=lease_seconds())
         self._shared = ray.put(self._setup)
         self._short_since = time.monotonic()
         self._fill(len(self._work.shards) - len(self._work.committed))

@@ -7,8 +7,7 @@ from threading import Event, Thread
 from types import TracebackType
 
 from promptmill.schemas.run import Totals
-from promptmill.workers.leases import RowRange, ShardQueue
-from promptmill.workers.queue import LEASE_SECONDS
+from promptmill.workers.leases import Lease, RowRange, ShardQueue
 
 STALL_SECONDS = 900.0
 """A batch that takes longer is taken for a hang: its lease is renewed no more."""
@@ -19,20 +18,18 @@ class Heartbeat:
 
     Args:
         queue: where the lease comes from; called from both threads.
-        lease: its number.
-        every: seconds between two signs of life.
+        lease: which.
         stall: seconds without a new batch after which there are none any more.
     """
 
     def __init__(
         self,
         queue: ShardQueue,
-        lease: int,
+        lease: Lease,
         *,
-        every: float = LEASE_SECONDS / 6,
         stall: float = STALL_SECONDS,
     ) -> None:
-        self._queue, self._lease, self._every, self._stall = queue, lease, every, stall
+        self._queue, self._lease, self._stall = queue, lease, stall
         self._moved = time.monotonic()
         self._over = Event()
         self._thread = Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -40,7 +37,7 @@ class Heartbeat:
     def begin(self, rows: RowRange | None, done: Totals) -> bool:
         """`ShardQueue.begin` for this lease."""
         self._moved = time.monotonic()
-        return self._queue.begin(self._lease, rows, done)
+        return self._queue.begin(self._lease.id, rows, done)
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()
@@ -56,6 +53,7 @@ class Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
-        while not self._over.wait(self._every):
-            if time.monotonic() - self._moved > self._stall or not self._queue.renew(self._lease):
+        while not self._over.wait(self._lease.sign_of_life):
+            stalled = time.monotonic() - self._moved > self._stall
+            if stalled or not self._queue.renew(self._lease.id):
                 return

@@ -57,6 +57,8 @@ class Lease:
 
     id: int
     shard: Shard
+    sign_of_life: float = 5.0
+    """Seconds between two renewals."""
     careful: tuple[RowRange, ...] = ()
     """Rows to take one at a time: a worker died on them."""
     guilty: dict[int, Blame] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class Order(StrEnum):
     """What a worker is told when there is no lease for it."""
 
     WAIT = "wait"
-    """Every open shard is leased; one may come back."""
+    """Every open shard is leased; one may come back, or turn out to be slow."""
     STOP = "stop"
 
 
@@ -81,6 +83,8 @@ class Snapshot:
     """Committed shards and, so far, those in work."""
     shards: int
     shards_done: int
+    shards_waiting: int = 0
+    """Open shards that no worker has."""
     workers: int
     """Workers that said they are ready and are not known to be dead."""
     failure: str | None

@@ -6,53 +6,34 @@ directly, and tests drive it with a clock of their own. Executing a shard twice 
 still open and ignored where it is not.
 
 A worker says which rows it takes before it takes them. When it dies, these rows are gone
-through one by one in the next attempt, until a single row has ended `ROW_DEATHS` attempts: that
+through one by one in the next attempt (`trouble.py`), until it is known which one is guilty: that
 row becomes a reject and the rest of the shard is kept.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from threading import Lock
 
 from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.run import Totals
+from promptmill.workers.breaker import hopeless
+from promptmill.workers.lease_table import Held, LeaseTable
 from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Snapshot, Work
+from promptmill.workers.trouble import SHARD_DEATHS, SHARD_FAILURES, Trouble
 
 LEASE_SECONDS = 30.0
-"""How long a lease lives without a sign of life. Workers renew it every sixth of that."""
-ROW_DEATHS = 2
-"""Attempts that one row must end, alone in its batch, before it is guilty: one could be chance."""
-SHARD_DEATHS = 12
-"""Attempts that may end without any row to blame."""
-SHARD_FAILURES = 3
-"""Attempts of a shard that may end in an error of the process (disk, network)."""
-BREAKER_ROWS = 1000
-"""So many first rows that all fail in the same way stop the run."""
-
-
-@dataclass(slots=True)
-class _Held:
-    lease: Lease
-    worker: str
-    since: float
-    deadline: float
-    rows: RowRange | None = None
-    done: Totals = field(default_factory=Totals)
-
-
-@dataclass(slots=True)
-class _Trouble:
-    """What went wrong with a shard so far; kept for shards that had trouble only."""
-
-    failures: int = 0
-    deaths: int = 0
-    careful: list[RowRange] = field(default_factory=list)
-    row_deaths: Counter[int] = field(default_factory=Counter)
-    guilty: dict[int, Blame] = field(default_factory=dict)
+"""How long a lease lives without a sign of life."""
+SIGNS_OF_LIFE = 6
+"""Workers give so many while a lease lives."""
+STRAGGLER_FACTOR = 3.0
+"""A shard that takes so many times what others took for their rows is tried beside, too."""
+STRAGGLERS_SEEN = 8
+"""The oldest leases are looked at for that: asking for work must cost the same in any fleet."""
+HELD_SHOWN = 8
+"""Leases that a snapshot names."""
 
 
 class JobQueue:
@@ -61,6 +42,7 @@ class JobQueue:
     Args:
         work: what is to be done.
         lease_seconds: how long a lease lives without a sign of life.
+        first_lease: number of the first lease.
         now: a monotonic clock in seconds.
     """
 
@@ -69,21 +51,23 @@ class JobQueue:
         work: Work,
         *,
         lease_seconds: float = LEASE_SECONDS,
+        first_lease: int = 1,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._shards = shards = work.shards
-        self._done = bytearray(len(shards))
+        self._shards = work.shards
+        self._done = bytearray(len(work.shards))
         for index in work.committed:
             self._done[index] = 1
-        self._open = len(shards) - sum(self._done)
-        self._pending = deque(i for i in range(len(shards)) if not self._done[i])
+        self._open = len(work.shards) - sum(self._done)
+        self._fresh = 0  # no shard before it waits for its first lease
+        self._back: deque[int] = deque()  # shards that wait again
+        self._table = LeaseTable(lease_seconds)
         self._totals = work.resumed
         self._lease_seconds = lease_seconds
         self._now = now
-        self._next_expiry = now()  # no lease ends before: deadlines only move on
-        self._leases = 0
-        self._held: dict[int, _Held] = {}
-        self._trouble: dict[int, _Trouble] = {}
+        self._next_lease = first_lease
+        self._trouble: dict[int, Trouble] = {}
+        self._worked_rows, self._worked_seconds = 0, 0.0
         self._workers: set[str] = set()
         self._silent: list[str] = []
         self._notes: list[str] = []
@@ -107,16 +91,16 @@ class JobQueue:
                 self._notes.append(text)
 
     def lease(self, worker: str) -> Lease | Order:
-        """The next open shard for `worker`, or what to do instead."""
+        """A shard for `worker`: one that waits, else one that others take too long for."""
         with self._lock:
             self._expire()
             if self._stopped or not self._open:
                 return Order.STOP
-            while self._pending:
-                index = self._pending.popleft()
-                if not self._done[index]:
-                    return self._grant(worker, index)
-            return Order.WAIT
+            self._workers.add(worker)
+            index = self._waiting()
+            if index is None:
+                index = self._straggler(worker)
+            return Order.WAIT if index is None else self._grant(worker, index)
 
     def begin(self, lease: int, rows: RowRange | None, done: Totals) -> bool:
         """`rows` come next; `done` is what the attempt has done so far. Renews the lease.
@@ -131,7 +115,7 @@ class JobQueue:
             held = self._valid(lease)
             if held is None:
                 return False
-            held.rows, held.done = rows, done
+            self._table.progress(held, rows, done)
             self._check_breaker()
             return not self._stopped
 
@@ -143,9 +127,15 @@ class JobQueue:
     def commit(self, lease: int, shard: int, totals: Totals) -> None:
         """The receipt of `shard` is published; also welcome from a lease that ran out."""
         with self._lock:
-            self._held.pop(lease, None)
+            held = self._table.get(lease)
+            if held is not None:
+                self._table.remove(held)
             if self._done[shard]:
                 return
+            if held is not None:
+                self._worked_rows += held.lease.shard.rows
+                self._worked_seconds += self._now() - held.since
+            self._table.close(shard)
             self._done[shard] = 1
             self._open -= 1
             self._totals += totals
@@ -155,10 +145,9 @@ class JobQueue:
     def fail(self, lease: int, failure: Failure, message: str) -> None:
         """An attempt ended in an error: what becomes of the shard and the run."""
         with self._lock:
-            held = self._held.get(lease)
+            held = self._table.get(lease)
             if held is None:
                 return
-            index = held.lease.shard.index
             if failure is Failure.RUN:
                 self._stop(message)
             elif failure is Failure.ENGINE:
@@ -170,12 +159,7 @@ class JobQueue:
                 self._give_back(held, Blame(ErrorCode.INTERNAL_ERROR, message))
             else:
                 self._give_back(held, None)
-                trouble = self._trouble.setdefault(index, _Trouble())
-                trouble.failures += 1
-                if trouble.failures >= SHARD_FAILURES:
-                    self._stop(f"Shard {index} failed {trouble.failures} times, last: {message}")
-                else:
-                    self._notes.append(f"shard {index} failed: {message}")
+                self._count_failure(held.shard, message)
 
     def lost(self, worker: str, reason: str) -> bool:
         """`worker` died and whatever it held goes back; whether it had ever been ready."""
@@ -183,7 +167,7 @@ class JobQueue:
             ready = worker in self._workers
             self._workers.discard(worker)
             self._notes.append(f"worker {worker} {reason}")
-            for held in [h for h in self._held.values() if h.worker == worker]:
+            for held in self._table.of_worker(worker):
                 self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, reason))
             return ready
 
@@ -198,108 +182,115 @@ class JobQueue:
             self._expire()
             silent, self._silent = tuple(self._silent), []
             notes, self._notes = tuple(self._notes), []
-            oldest = sorted(self._held.values(), key=lambda held: held.since)[:8]
             return Snapshot(
-                totals=self._all_totals(),
+                totals=self._totals + self._table.running,
                 shards=len(self._shards),
                 shards_done=len(self._shards) - self._open,
+                shards_waiting=self._open - self._table.shards,
                 workers=len(self._workers),
                 failure=self._failure,
                 silent=silent,
                 notes=notes,
                 held=tuple(
-                    f"worker {h.worker}: shard {h.lease.shard.index}, {self._now() - h.since:.0f} s"
-                    for h in oldest
+                    f"worker {h.worker}: shard {h.shard}, {self._now() - h.since:.0f} s"
+                    for h in self._table.oldest(HELD_SHOWN)
                 ),
             )
 
+    def _waiting(self) -> int | None:
+        """The next open shard that nobody has."""
+        while self._back:
+            index = self._back.popleft()
+            if not self._done[index]:  # else a late worker did it
+                return index
+        found = self._done.find(0, self._fresh)
+        self._fresh = len(self._done) if found < 0 else found + 1
+        return None if found < 0 else found
+
+    def _straggler(self, worker: str) -> int | None:
+        """A shard that takes another worker far longer than its rows should.
+
+        The two attempts write the same bytes; who is first is published, the other gives up.
+        """
+        if not self._worked_rows:
+            return None
+        pace = self._worked_seconds / self._worked_rows
+        for held in self._table.oldest_alone(STRAGGLERS_SEEN):
+            age, usual = self._now() - held.since, pace * held.lease.shard.rows
+            if age > max(self._lease_seconds, STRAGGLER_FACTOR * usual) and held.worker != worker:
+                self._notes.append(
+                    f"shard {held.shard} takes worker {held.worker} {age:.0f} s where others took "
+                    f"{usual:.0f} s: worker {worker} tries it, too"
+                )
+                return held.shard
+        return None
+
     def _grant(self, worker: str, index: int) -> Lease:
-        self._leases += 1
-        trouble = self._trouble.get(index, _Trouble())
+        trouble = self._trouble.get(index, Trouble())
         lease = Lease(
-            self._leases,
+            self._next_lease,
             self._shards[index],
+            self._lease_seconds / SIGNS_OF_LIFE,
             tuple(trouble.careful),
             dict(trouble.guilty),
             self._reference_engine,
         )
-        now = self._now()
-        self._held[lease.id] = _Held(lease, worker, now, now + self._lease_seconds)
+        self._next_lease += 1
+        self._table.add(lease, worker, self._now())
         return lease
 
-    def _valid(self, lease: int) -> _Held | None:
+    def _valid(self, lease: int) -> Held | None:
         """A lease that still counts, renewed."""
         self._expire()
-        held = self._held.get(lease)
+        held = self._table.get(lease)
         if held is None:
             return None
-        if self._stopped or self._done[held.lease.shard.index]:
-            del self._held[lease]
+        if self._stopped or self._done[held.shard]:
+            self._table.remove(held)
             return None
-        held.deadline = self._now() + self._lease_seconds
+        self._table.renew(held, self._now())
         return held
 
     def _expire(self) -> None:
-        now = self._now()
-        if now < self._next_expiry:
-            return
-        for held in [h for h in self._held.values() if h.deadline <= now]:
+        for held in self._table.expired(self._now()):
             self._silent.append(held.worker)
             self._workers.discard(held.worker)
             self._notes.append(f"worker {held.worker} went silent")
             self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, "went silent"))
-        deadlines = [held.deadline for held in self._held.values()]
-        self._next_expiry = min(deadlines, default=now + self._lease_seconds)
 
-    def _give_back(self, held: _Held, blame: Blame | None) -> None:
+    def _give_back(self, held: Held, blame: Blame | None) -> None:
         """Take a lease back; `blame` is for the rows at work."""
-        del self._held[held.lease.id]
-        index = held.lease.shard.index
-        if self._done[index]:
+        if self._table.remove(held):
+            self._notes.append(f"shard {held.shard} of worker {held.worker} goes back to the queue")
+            self._back.append(held.shard)
+        if blame is None or self._done[held.shard]:
             return
-        self._notes.append(f"shard {index} of worker {held.worker} goes back to the queue")
-        self._pending.appendleft(index)
-        if blame is None:
-            return
-        trouble = self._trouble.setdefault(index, _Trouble())
-        _narrow(trouble, held.rows, blame)
+        trouble = self._trouble.setdefault(held.shard, Trouble())
+        trouble.narrow(held.rows, blame)
         if trouble.deaths >= SHARD_DEATHS:
             self._stop(
-                f"Shard {index} ended {trouble.deaths} attempts and no single row is to blame "
+                f"Shard {held.shard} ended {trouble.deaths} attempts and no single row is to blame "
                 f"(last: {blame.reason}). Look at the memory of the workers' machines, or cut "
                 "smaller shards (--shard-bytes)."
             )
 
-    def _all_totals(self) -> Totals:
-        return sum((held.done for held in self._held.values()), self._totals)
+    def _count_failure(self, shard: int, message: str) -> None:
+        """An attempt ended in an error of the process; a shard may have few of them."""
+        if self._done[shard]:
+            return
+        trouble = self._trouble.setdefault(shard, Trouble())
+        trouble.failures += 1
+        if trouble.failures >= SHARD_FAILURES:
+            self._stop(f"Shard {shard} failed {trouble.failures} times, last: {message}")
+        else:
+            self._notes.append(f"shard {shard} failed: {message}")
 
     def _check_breaker(self) -> None:
         if self._totals.rows_ok or self._stopped:
             return
-        seen = self._all_totals()
-        if seen.rows_ok or seen.rows_rejected < BREAKER_ROWS or len(seen.rejects) != 1:
-            return
-        (code,) = seen.rejects
-        if code != ErrorCode.DROPPED_OVERLONG:  # what the job asked for is no fault
-            self._stop(
-                f"The first {seen.rows_rejected:,} prompts all failed with {code}: the job looks "
-                "wrong, not the rows. Nothing that is committed is lost."
-            )
+        if (why := hopeless(self._totals + self._table.running)) is not None:
+            self._stop(why)
 
     def _stop(self, failure: str) -> None:
         self._failure = self._failure or failure
         self._stopped = True
-
-
-def _narrow(trouble: _Trouble, rows: RowRange | None, blame: Blame) -> None:
-    """Learn from an attempt that ended while `rows` were at work."""
-    trouble.deaths += 1
-    if rows is None:
-        return
-    if rows.stop - rows.start > 1:
-        trouble.careful.append(rows)
-        return
-    trouble.row_deaths[rows.start] += 1
-    if trouble.row_deaths[rows.start] >= ROW_DEATHS:
-        trouble.guilty[rows.start] = blame
-        trouble.deaths = 0

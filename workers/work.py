@@ -95,7 +95,7 @@ class Worker:
         if lease.reference_engine:
             self._encoder = self._encoder.on_reference()
         try:
-            with Heartbeat(self._queue, lease.id) as beat:
+            with Heartbeat(self._queue, lease) as beat:
                 receipt = run_shard(lease, self._encoder, self._job, beat.begin)
         except LeaseLost:
             return

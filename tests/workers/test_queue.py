@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +14,10 @@ from hypothesis import strategies as st
 from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.run import Totals
 from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Shard
+from promptmill.workers.breaker import BREAKER_ROWS
 from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Work
-from promptmill.workers.queue import (
-    BREAKER_ROWS,
-    LEASE_SECONDS,
-    SHARD_DEATHS,
-    SHARD_FAILURES,
-    JobQueue,
-)
+from promptmill.workers.queue import LEASE_SECONDS, JobQueue
+from promptmill.workers.trouble import SHARD_DEATHS, SHARD_FAILURES
 
 FILE = InputFile("/in.jsonl", "in.jsonl", InputKind.JSONL, InputCompression.NONE, 1000)
 GOOD = Totals(lines=10, rows_in=10, rows_ok=10, tokens=50)
@@ -186,6 +185,107 @@ def test_a_fatal_error_ends_the_run_at_once() -> None:
     assert jobs.snapshot().failure == "no chat template"
     assert not jobs.begin(second.id, RowRange(0, 1), Totals())
     assert jobs.lease("a") is Order.STOP
+
+
+def test_a_straggler_is_tried_beside_and_the_loser_gives_up() -> None:
+    clock = Clock()
+    jobs = queue(3, clock)
+    slow, other = take(jobs, "slow"), take(jobs, "other")
+    clock.seconds = 10
+    jobs.commit(other.id, 1, GOOD)
+    other = take(jobs, "other")
+    jobs.commit(other.id, 2, GOOD)
+    for _ in range(8):
+        clock.seconds += 5
+        assert jobs.begin(slow.id, RowRange(0, 5), Totals(lines=5))
+        if clock.seconds - 10 <= LEASE_SECONDS - 10:
+            assert jobs.lease("other") is Order.WAIT
+    assert jobs.lease("slow") is Order.WAIT, "not its own shard"
+    copy = take(jobs, "other")
+    assert copy.shard == slow.shard
+    assert jobs.lease("third") is Order.WAIT, "two attempts are enough"
+    assert jobs.begin(copy.id, RowRange(0, 10), Totals())
+    assert jobs.begin(slow.id, RowRange(5, 10), Totals(lines=5))
+    jobs.commit(copy.id, 0, GOOD)
+    assert not jobs.begin(slow.id, None, GOOD)
+    jobs.commit(slow.id, 0, GOOD)
+    seen = jobs.snapshot()
+    assert seen.finished
+    assert seen.totals == GOOD + GOOD + GOOD
+    assert sum("tries it, too" in note for note in seen.notes) == 1
+
+
+def test_a_straggler_that_dies_leaves_the_shard_to_its_copy() -> None:
+    clock = Clock()
+    jobs = queue(2, clock)
+    slow, other = take(jobs, "slow"), take(jobs, "other")
+    jobs.commit(other.id, 1, GOOD)
+    for _ in range(4):
+        clock.seconds += 10
+        assert jobs.renew(slow.id)
+    copy = take(jobs, "other")
+    jobs.lost("slow", "died")
+    assert jobs.lease("third") is Order.WAIT
+    assert jobs.snapshot().shards_waiting == 0
+    jobs.lost("other", "died")
+    assert take(jobs, "third").shard == copy.shard
+
+
+def test_large_shards_are_no_stragglers() -> None:
+    clock = Clock()
+    many = [Shard(0, FILE, 0, 10, 0, 1000), Shard(1, FILE, 10, 20, 1000, 10)]
+    jobs = JobQueue(Work(many), now=clock)
+    large, small = take(jobs, "large"), take(jobs, "small")
+    clock.seconds = 2
+    jobs.commit(small.id, 1, GOOD)
+    for _ in range(50):
+        clock.seconds += 10
+        assert jobs.renew(large.id)
+        assert jobs.lease("small") is Order.WAIT
+
+
+def test_a_call_costs_the_same_however_many_leases_there_are() -> None:
+    """In interpreted instructions, not in time: a look at every lease would show."""
+
+    def cost(held: int) -> list[int]:
+        clock = Clock()
+        jobs = queue(held + 10, clock)
+        leases = [take(jobs, f"w{n}") for n in range(held)]
+        for lease in leases:
+            jobs.begin(lease.id, RowRange(0, 10), GOOD)
+        clock.seconds = 1
+        middle, last = leases[held // 2], leases[-1]
+        calls: list[Callable[[], object]] = [
+            lambda: jobs.renew(middle.id),
+            lambda: jobs.begin(last.id, RowRange(0, 10), GOOD + GOOD),
+            lambda: jobs.lost("w7", "died"),
+            lambda: jobs.lease("new"),
+            lambda: jobs.fail(leases[9].id, Failure.ATTEMPT, "no"),
+            lambda: jobs.commit(middle.id, middle.shard.index, GOOD),
+            jobs.snapshot,
+        ]
+        return [instructions(call) for call in calls]
+
+    assert cost(50) == cost(5000)
+
+
+def instructions(call: Callable[[], object]) -> int:
+    """How many bytecode instructions a call runs."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 @pytest.mark.parametrize(
