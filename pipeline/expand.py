@@ -80,7 +80,10 @@ class MediaStep:
             mask=expanded.mask,
             original_num_tokens=tokens.original_num_tokens + length - len(tokens.ids),
         )
-        return replace(item, tokens=cut(whole, part), spans=spans)
+        fitted = cut(whole, part)
+        if was_cut:  # what was cut there is not expanded
+            fitted = replace(fitted, whole=None)
+        return replace(item, tokens=fitted, spans=spans)
 
     def stored(self, row: TokenRow) -> TokenRow:
         """A finished row with its media as `--media-ids` says; budgets are settled before."""

@@ -14,6 +14,7 @@ import numpy as np
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.tokenize import Tokens
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
+from promptmill.schemas.request import Ids
 
 
 def cut(tokens: Tokens, part: slice | None) -> Tokens:
@@ -24,12 +25,20 @@ def cut(tokens: Tokens, part: slice | None) -> Tokens:
     start, stop, _ = part.indices(length)
     return replace(
         tokens,
+        whole=tokens.whole if tokens.cut_left or tokens.cut_right else _whole(tokens),
         ids=tokens.ids[part],
         offsets=None if tokens.offsets is None else tokens.offsets[part],
         mask=None if tokens.mask is None else tokens.mask[part],
         cut_left=tokens.cut_left + start,
         cut_right=tokens.cut_right + length - stop,
     )
+
+
+def _whole(tokens: Tokens) -> Ids | None:
+    """The ids of the whole prompt; None where the character gate cut the text before."""
+    text, fitted = tokens.text, tokens.fitted_text
+    gated = text is not None and fitted is not None and len(fitted) < len(text)
+    return None if gated else tokens.ids
 
 
 @dataclass(frozen=True, slots=True)

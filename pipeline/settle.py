@@ -11,7 +11,7 @@ from promptmill.pipeline.steps import TokenizedJob
 from promptmill.pipeline.tokenize import Tokens
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import JobOptions, Task
-from promptmill.schemas.request import DOUBLE_BOS, Answer, Request, TokenRow
+from promptmill.schemas.request import DOUBLE_BOS, Answer, Ids, Request, TokenRow
 
 
 class Settler:
@@ -82,6 +82,7 @@ class Settler:
             original_num_tokens=tokens.original_num_tokens,
             truncated_left=tokens.cut_left,
             truncated_right=tokens.cut_right,
+            other_side=_other_side(tokens),
             warnings=(*request.warnings, *item.rendered.warnings, *self._bos_warnings(tokens)),
         )
 
@@ -97,3 +98,12 @@ class Settler:
         if bos is None or tokens.ids[:2].tolist() != [bos, bos]:
             return ()
         return (f"{DOUBLE_BOS}: the prompt starts with two BOS ids ({bos})",)
+
+
+def _other_side(tokens: Tokens) -> Ids | None:
+    """See `TokenRow.other_side`."""
+    if tokens.whole is None:
+        return None
+    length = len(tokens.whole)
+    kept = length - tokens.cut_left - tokens.cut_right
+    return tokens.whole[:kept] if tokens.cut_left else tokens.whole[length - kept :]

@@ -57,6 +57,8 @@ class Tokens:
     original_num_tokens: int
     cut_left: int = 0
     cut_right: int = 0
+    whole: Ids | None = None
+    """All ids before the cut, where there was one and they are known."""
 
 
 class TextTokenizer:
@@ -174,7 +176,9 @@ class TextTokenizer:
             kept = limit - added
             cut = slice(length - kept, length) if self._side == "left" else slice(0, kept)
         ids, offsets = tokens.ids, tokens.offsets
+        whole = None
         if cut is not None:
+            whole = _around(prefix, ids, suffix)
             ids = ids[cut]
             offsets = None if offsets is None else offsets[cut]
             mask = None if mask is None else mask[cut]
@@ -190,6 +194,7 @@ class TextTokenizer:
             original_num_tokens=length + added,
             cut_left=0 if cut is None else cut.start,
             cut_right=0 if cut is None else length - cut.stop,
+            whole=whole,
         )
 
     def _around(self, job: TextJob) -> tuple[Ids, Ids, Mask]:

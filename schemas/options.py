@@ -217,6 +217,8 @@ class JobOptions(BaseModel):
     """Record rejects and go on, or fail at the first."""
     max_rejects: Annotated[int, Field(ge=0)] | None = None
     """More rejects than this end in exit code 3."""
+    report_content: bool = False
+    """Show some of the content of example rows in the report."""
 
     @model_validator(mode="after")
     def _consistent(self) -> JobOptions:

@@ -201,6 +201,9 @@ class TokenRow:
     """Expanded length before any cut, in ids."""
     truncated_left: int = 0
     truncated_right: int = 0
+    other_side: Ids | None = None
+    """Of a prompt that was cut: the ids that the same cut on the other side would have kept. None
+    where nothing was cut, or they are not known (the text was cut before, media among them)."""
     max_tokens: int | None = None
     warnings: tuple[str, ...] = ()
 

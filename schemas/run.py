@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from promptmill.schemas.figures import Figures
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
@@ -87,6 +89,8 @@ class RejectExample:
     source: str
     row_index: int
     message: str
+    content: str | None = None
+    """How the row begins; only with --report-content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,10 @@ class Receipt:
     """Of the input bytes that the shard really read."""
     examples: dict[str, RejectExample] = field(default_factory=dict)
     """The first reject of every error code."""
+    figures: Figures = field(default_factory=Figures)
+    started: float = 0.0
+    """Unix time at the worker, as `finished`; 0 in receipts of releases that did not say it."""
+    finished: float = 0.0
     timings: Timings
     engine: EngineUse
     worker: str

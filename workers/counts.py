@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from promptmill.schemas.request import DOUBLE_BOS, EncodedBatch, Reject
 from promptmill.schemas.run import RejectExample, Totals
+from promptmill.workers.figures import start_of
 
 
 def batch_totals(lines: int, batch: EncodedBatch) -> Totals:
@@ -30,12 +31,17 @@ def batch_totals(lines: int, batch: EncodedBatch) -> Totals:
     )
 
 
-def example(reject: Reject) -> RejectExample:
-    """Where a reject is and what it says; nothing of the row itself."""
-    return RejectExample(reject.row.source, reject.row.row_index, reject.error.message)
+def example(reject: Reject, *, content: bool = False) -> RejectExample:
+    """Where a reject is and what it says; of the row itself nothing, unless `content` is wanted."""
+    row = reject.row
+    shown = start_of(row) if content else None
+    return RejectExample(row.source, row.row_index, reject.error.message, shown)
 
 
-def add_examples(examples: dict[str, RejectExample], rejects: Sequence[Reject]) -> None:
+def add_examples(
+    examples: dict[str, RejectExample], rejects: Sequence[Reject], *, content: bool = False
+) -> None:
     """Keep the first reject of every code."""
     for reject in rejects:
-        examples.setdefault(reject.error.code.value, example(reject))
+        if reject.error.code.value not in examples:
+            examples[reject.error.code.value] = example(reject, content=content)

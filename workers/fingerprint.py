@@ -36,6 +36,7 @@ NOT_IN_THE_BYTES = frozenset(
         "render_timeout",
         "on_error",
         "max_rejects",
+        "report_content",
     }
 )
 """Options that may change between two starts of one job."""

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from promptmill.schemas.request import EncodedBatch, RawRow, Reject
 from promptmill.schemas.run import EngineUse, Receipt, RejectExample, Totals, WrittenFile
 from promptmill.workers.batches import batches
 from promptmill.workers.counts import add_examples, batch_totals
+from promptmill.workers.figures import FigureCounter
 from promptmill.workers.leases import Blame, Lease, RowRange
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.stopwatch import Stopwatch
@@ -89,6 +91,8 @@ class _Attempt:
         self._attempt = new_attempt()
         self._totals = Totals()
         self._examples: dict[str, RejectExample] = {}
+        self._figures = FigureCounter(job.folder.shards, content=job.options.report_content)
+        self._started = time.time()
         self._watch = Stopwatch()
         self._engine_before = replace(encoder.tokenizer.engine.counts)
 
@@ -126,6 +130,9 @@ class _Attempt:
             rejects=refused,
             input_sha256=reader.sha256(),
             examples=self._examples,
+            figures=self._figures.figures(),
+            started=self._started,
+            finished=time.time(),
             timings=self._watch.timings(),
             engine=self._engine_use(),
             worker=f"{socket.gethostname()}/{os.getpid()}",
@@ -155,7 +162,9 @@ class _Attempt:
             else:
                 encoded = self._encode(batch)
             self._totals += batch_totals(len(batch), encoded)
-            add_examples(self._examples, encoded.rejects)
+            self._figures.add(encoded)
+            content = self._job.options.report_content
+            add_examples(self._examples, encoded.rejects, content=content)
             for reject in encoded.rejects:
                 self._check_fatal(reject)
             yield encoded

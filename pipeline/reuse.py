@@ -1,0 +1,217 @@
+"""How much of its prompts a serving engine's prefix cache could give: blocks that came before.
+
+As vLLM counts it: a prompt is cut into blocks of 16 ids, a block is known by its own ids and all
+before it (media and the cache salt counted in), and the last id is computed anew always. In a
+cache without end every different block is computed once, so that
+
+    blocks given = blocks of all prompts - different blocks,
+
+whatever the order of the rows. Different ones are counted by the smallest of their hashes: a few
+thousand of them say how many there are (K minimum values), and those of two shards say it of both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from promptmill.schemas.figures import Blocks
+from promptmill.schemas.request import Ids, TokenRow
+
+BLOCK: Final = 16
+"""Ids of a block: vLLM's default."""
+MOST_HASHES: Final = 4096
+"""Kept for one shard; the count is then off by 1.6 % (one standard deviation)."""
+LEAST_HASHES: Final = 128
+HASHES_OF_A_RUN: Final = 16384
+"""Kept in all receipts of a run together, as long as that leaves each of them enough."""
+
+Hashes = npt.NDArray[np.uint64]
+_WORDS: Final = BLOCK // 2
+"""Pairs of ids in a block."""
+_NONE: Final[Hashes] = np.empty(0, np.uint64)
+_DTYPE: Final = "<u8"
+
+
+def hashes_kept(shards: int) -> int:
+    """How many hashes one of `shards` shards keeps."""
+    return max(LEAST_HASHES, min(MOST_HASHES, HASHES_OF_A_RUN // max(1, shards)))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a prefix cache sees of a prompt."""
+
+    ids: Ids
+    marks: tuple[tuple[int, int], ...] = ()
+    """Block numbers and what else makes that block and all after it differ: media, a salt."""
+
+
+def prompt_of(row: TokenRow) -> Prompt:
+    """A stored row as the cache sees it."""
+    marks = [(span.offset // BLOCK, _number(span.hash)) for span in row.spans]
+    salt = row.request.passthrough.get("cache_salt")
+    if salt is not None:
+        marks.append((0, _number(json.dumps(salt))))
+    return Prompt(row.ids, tuple(marks))
+
+
+class BlockCounter:
+    """Counts the blocks of many prompts in bounded memory.
+
+    Args:
+        most: hashes to keep.
+    """
+
+    def __init__(self, most: int = MOST_HASHES) -> None:
+        self._most = most
+        self._rows = self._tokens = self._blocks = 0
+        self._found = [_NONE]
+        """Hashes below `_below`: those kept, and those found since."""
+        self._below: int | None = None
+
+    def add(self, prompts: Sequence[Prompt]) -> None:
+        """Count prompts."""
+        self._rows += len(prompts)
+        self._tokens += sum(len(prompt.ids) for prompt in prompts)
+        found = block_hashes(prompts)
+        self._blocks += len(found)
+        self._keep(found)
+
+    def merge(self, blocks: Blocks) -> None:
+        """Count what another counter has counted."""
+        self._rows += blocks.rows
+        self._tokens += blocks.tokens
+        self._blocks += blocks.blocks
+        if blocks.below is not None and (self._below is None or blocks.below < self._below):
+            self._below = blocks.below
+            self._found = [found[found < np.uint64(blocks.below)] for found in self._found]
+        self._keep(np.frombuffer(blocks.hashes, _DTYPE).astype(np.uint64))
+
+    def blocks(self) -> Blocks | None:
+        """What was counted, for a receipt; None where there was no row."""
+        if not self._rows:
+            return None
+        self._settle()
+        return Blocks(
+            rows=self._rows,
+            tokens=self._tokens,
+            blocks=self._blocks,
+            hashes=self._found[0].astype(_DTYPE).tobytes(),
+            below=self._below,
+        )
+
+    def reuse(self) -> Reuse:
+        """What a cache could give of these prompts."""
+        self._settle()
+        known = len(self._found[0])
+        different = float(known)
+        if self._below is not None:
+            different *= 2.0**64 / self._below
+        error = 0.0 if self._below is None else different / max(1, known) ** 0.5
+        return Reuse(self._tokens, self._blocks, min(different, float(self._blocks)), error)
+
+    def _keep(self, found: Hashes) -> None:
+        if self._below is not None:
+            found = found[found < np.uint64(self._below)]
+        self._found.append(found)
+        if sum(map(len, self._found)) > 2 * self._most:  # sorting is what costs
+            self._settle()
+
+    def _settle(self) -> None:
+        kept = np.unique(np.concatenate(self._found))
+        if len(kept) > self._most:
+            self._below = int(kept[self._most])
+            kept = kept[: self._most]
+        self._found = [kept]
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a prefix cache without end could give."""
+
+    tokens: int
+    """Ids of the prompts."""
+    blocks: int
+    different: float
+    """Different blocks; exact where `error` is 0."""
+    error: float
+    """One standard deviation of `different`."""
+
+    @property
+    def share(self) -> float:
+        """Share of all ids that need not be computed again, 0 to 1."""
+        return (self.blocks - self.different) * BLOCK / self.tokens if self.tokens else 0.0
+
+    @property
+    def share_error(self) -> float:
+        """One standard deviation of `share`."""
+        return self.error * BLOCK / self.tokens if self.tokens else 0.0
+
+
+def total(parts: Iterable[Blocks | None], most: int = 4 * HASHES_OF_A_RUN) -> Reuse:
+    """What a cache could give of the prompts of many shards."""
+    counter = BlockCounter(most)
+    for part in parts:
+        if part is not None:
+            counter.merge(part)
+    return counter.reuse()
+
+
+def block_hashes(prompts: Sequence[Prompt]) -> Hashes:
+    """One hash for every block that a cache could give: of its ids and all before it.
+
+    A prompt's ids are taken two at a time, multiplied by a factor of their place and added up;
+    the sum up to a block's end is mixed with the block's number.
+    """
+    counts = [max(0, len(prompt.ids) - 1) // BLOCK for prompt in prompts]
+    if not any(counts):
+        return _NONE
+    factors = _factors(max(counts) * _WORDS)
+    ids = [prompt.ids[: n * BLOCK] for prompt, n in zip(prompts, counts, strict=True)]
+    words = np.concatenate(ids).view(np.uint64) + np.uint64(1)
+    words *= np.concatenate([factors[: n * _WORDS] for n in counts])
+    firsts = np.cumsum([0, *counts[:-1]])
+    for prompt, first, count in zip(prompts, firsts.tolist(), counts, strict=True):
+        for number, mark in prompt.marks:
+            if number < count:
+                word = (first + number) * _WORDS
+                words[word : word + 1] += np.uint64(mark)
+    chains = np.cumsum(words)[_WORDS - 1 :: _WORDS]
+    before = np.where(firsts, chains[(firsts - 1).clip(0)], np.uint64(0))
+    numbers = np.arange(len(chains), dtype=np.uint64)
+    return _mixed(chains + numbers - np.repeat(before + firsts.astype(np.uint64), counts))
+
+
+_table = _NONE
+
+
+def _factors(length: int) -> Hashes:
+    """An odd factor for every place in a prompt, the same in every process."""
+    global _table
+    if len(_table) < length:
+        size = 1 << (length - 1).bit_length()
+        _table = _mixed(np.arange(size, dtype=np.uint64)) | np.uint64(1)
+    return _table
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """The finalizer of splitmix64: every bit of the result hangs on every bit given."""
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: Hashes = mixed ^ (mixed >> np.uint64(31))
+    return result
+
+
+def _number(text: str) -> int:
+    """64 bits of a text, the same in every process."""
+    return int.from_bytes(
+        blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+    )
