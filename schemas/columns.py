@@ -10,7 +10,7 @@ Which of them a run writes follows from its options alone, so that all of its pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -133,6 +133,12 @@ def arrow_schema(options: JobOptions) -> pa.Schema:
         pa.field(column.name_in(options.columns), column.type, nullable=column.nullable)
         for column in columns(options)
     )
+
+
+def stored_name(name: str, names: Collection[str]) -> str | None:
+    """What a file with these columns calls a column, named as vLLM names it; None: it has none."""
+    column = next(column for column in COLUMNS if column.name == name)
+    return next((name for name in (column.hf_name, column.name) if name in names), None)
 
 
 def with_vllm_names(row: Mapping[str, T]) -> dict[str, T]:

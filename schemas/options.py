@@ -187,6 +187,8 @@ class JobOptions(BaseModel):
     """Store the assistant mask; on by default under --task train."""
     mask: MaskTurns = MaskTurns.ALL
     """Which assistant turns the mask marks."""
+    pack: Annotated[int, Field(gt=0, le=MOST_TOKENS)] | None = None
+    """After the run, index which rows make up packed sequences of at most so many ids."""
     format: OutputFormat = OutputFormat.PARQUET
     """File format of the parts."""
     compression: str = "zstd"

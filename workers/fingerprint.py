@@ -28,6 +28,7 @@ NOT_IN_THE_BYTES = frozenset(
         "model",  # so is the content of the bundle
         "revision",
         "clock",  # only where a template asks for it
+        "pack",  # an index over parts that are as they are
         "workers",
         "local",
         "address",

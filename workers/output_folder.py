@@ -14,14 +14,18 @@ from pathlib import Path
 
 import msgspec
 
-from promptmill.pipeline.write.names import part_name, receipt_name, rejects_name
+from promptmill.pipeline.write.names import (
+    PRIVATE,
+    packs_name,
+    part_name,
+    receipt_name,
+    rejects_name,
+)
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import OutputFormat
 from promptmill.schemas.run import Receipt, RunRecord
 
-PRIVATE = "_promptmill"
-"""Readers of data sets skip names that begin with an underscore."""
-OURS = {"run.json", "driver.json", "report.html", "receipts", "rejects", "tmp"}
+OURS = {"run.json", "driver.json", "report.html", "receipts", "rejects", "packs", "tmp"}
 """What may lie in the private folder."""
 PART = re.compile(r"part-\d{5,}-of-\d{5,}\.(parquet|arrow)")
 
@@ -66,6 +70,10 @@ class OutputFolder:
     def rejects(self, shard: int) -> Path:
         """The rejects of a shard; there only where it has some."""
         return self.private / "rejects" / rejects_name(shard)
+
+    def packs(self, size: int) -> Path:
+        """Which rows make up packed sequences of at most `size` ids; there after `--pack`."""
+        return self.private / packs_name(size)
 
     def check(self) -> None:
         """Look whether the folder may be written to.

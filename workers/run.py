@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from signal import Signals
 from typing import Protocol
 
 from promptmill.schemas.errors import JobError
@@ -27,6 +28,7 @@ from promptmill.workers.job import Job, resolve_job
 from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.local import LocalFleet
+from promptmill.workers.packs import has_packs, pack, pack_lines
 from promptmill.workers.progress import Pacer, Reporter, progress_line
 from promptmill.workers.shard_job import ShardJob
 from promptmill.workers.signals import StopSignal
@@ -71,7 +73,7 @@ def run(options: JobOptions, reporter: Reporter) -> Outcome:
     record = known_record(job)
     if record is not None and record.state is RunState.FINISHED:
         ledger = read_ledger(job.folder)
-        if len(ledger.committed) == record.shards:
+        if len(ledger.committed) == record.shards and has_packs(job):
             return outcome(job, record, ledger, "finished already: nothing to do")
     lock = DriverLock(job.folder, reporter.say)
     with StopSignal() as stop:
@@ -108,7 +110,7 @@ def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome
     assert record.totals is not None
     limit, rejected = job.options.max_rejects, record.totals.rows_rejected
     too_many = limit is not None and rejected > limit
-    said = [*lines, *summary(record.totals, ledger.examples, job.folder)]
+    said = [*lines, *summary(record.totals, ledger.examples, job.folder), *pack_lines(job)]
     if too_many:
         said.append(f"{rejected:,} rejects are more than --max-rejects {limit}: exit code 3")
     return Outcome(3 if too_many else 0, tuple(said))
@@ -126,22 +128,34 @@ class _Run:
         folder = self._job.folder
         folder.clean()
         folder.create()
-        record = known_record(self._job) or self._new_record()
+        record, resumed = known_record(self._job) or self._new_record(), read_ledger(folder)
+        if record.state is RunState.FINISHED and len(resumed.committed) == record.shards:
+            return self._packed(record, resumed)
         record = replace(record, state=RunState.RUNNING, finished=None, totals=None)
         folder.write_record(record)
-        resumed = read_ledger(folder)
         for shard in resumed.broken:
             folder.receipt(shard).unlink()
         self._greet(resumed)
         if len(resumed.committed) < record.shards:
             self._work(resumed)
-        if (stop := self._stop.received) is not None:
-            line = f"stopped by {stop.name}: what is committed stays, the same command continues"
-            return Outcome(128 + stop, (line,))
+        if self._stop.received is not None:
+            return self._stopped(self._stop.received)
         ledger = read_ledger(folder)
         record = self._finished(record, resumed, ledger)
         folder.write_record(record)
+        return self._packed(record, ledger)
+
+    def _packed(self, record: RunRecord, ledger: Ledger) -> Outcome:
+        """The ending, once the index of packed sequences is there that the job may ask for."""
+        if not has_packs(self._job):
+            pack(self._job, lambda: self._stop.received is not None)
+        if self._stop.received is not None:
+            return self._stopped(self._stop.received)
         return outcome(self._job, record, ledger)
+
+    def _stopped(self, stop: Signals) -> Outcome:
+        line = f"stopped by {stop.name}: what is committed stays, the same command continues"
+        return Outcome(128 + stop, (line,))
 
     def _new_record(self) -> RunRecord:
         job = self._job

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from promptmill.pipeline.labels import labels_of
 from promptmill.schemas.columns import NO_LOSS, arrow_schema, columns
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.media import MediaSpan
@@ -95,28 +96,18 @@ def _span(span: MediaSpan) -> dict[str, object]:
     }
 
 
-def labels(row: TokenRow) -> Ids:
-    """The ids that a loss is taken on, each in its own place (not shifted), and `NO_LOSS` else.
-
-    The mask decides where there is one. Without, all text counts, as in plain language modelling.
-    Media and padding never do.
-    """
-    found = row.ids.copy()
-    if row.mask is not None:
-        found[: len(row.mask)][row.mask == 0] = NO_LOSS
-    parallel = row.offsets if row.mask is None else row.mask
-    if parallel is not None:
-        found[len(parallel) :] = NO_LOSS  # padding
-    for span in row.spans:
-        found[span.offset : span.offset + span.length] = NO_LOSS
-    return found
+def _labels(row: TokenRow) -> Ids:
+    labels = labels_of(row.ids, row.mask, ((span.offset, span.length) for span in row.spans))
+    if row.offsets is not None:
+        labels[len(row.offsets) :] = NO_LOSS  # padding, which has no mask to tell it either
+    return labels
 
 
 _PARALLEL: Final[dict[str, Callable[[TokenRow], Parallel | None]]] = {
     "prompt_token_ids": lambda row: row.ids,
     "prompt_token_offsets": lambda row: row.offsets,
     "assistant_mask": lambda row: row.mask,
-    "labels": labels,
+    "labels": _labels,
 }
 
 _VALUES: Final[dict[str, Callable[[TokenRow], object]]] = {

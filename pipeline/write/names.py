@@ -17,6 +17,10 @@ _FINAL: Final = r"part-\d{5,}-of-\d{5,}\.(parquet|arrow)|\d{5,}\.jsonl?"
 _TEMPORARY: Final = re.compile(rf"\.({_FINAL})\.(?P<attempt>[0-9a-f]{{12}})\.tmp")
 
 
+PRIVATE: Final = "_promptmill"
+"""Readers of data sets skip names that begin with an underscore."""
+
+
 def part_name(index: int, total: int, kind: OutputFormat) -> str:
     """The token rows of shard `index` (0-based) of `total`.
 
@@ -34,6 +38,11 @@ def receipt_name(index: int) -> str:
 def rejects_name(index: int) -> str:
     """The rejects of a shard."""
     return f"{index:05}.jsonl"
+
+
+def packs_name(size: int) -> str:
+    """The index of packed sequences of at most `size` ids, below the private folder."""
+    return f"packs/{size}.parquet"
 
 
 def new_attempt() -> str:

@@ -7,10 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from promptmill.pipeline.encoder import Encoder
-from promptmill.pipeline.write.batches import labels
+from promptmill.pipeline.write.batches import record_batch
 from promptmill.schemas.columns import NO_LOSS
 from promptmill.schemas.media import MediaSpan, Modality
-from promptmill.schemas.request import EncodedBatch, Endpoint, Place, Request, TextPrompt, TokenRow
+from promptmill.schemas.options import ColumnNames, JobOptions
+from promptmill.schemas.request import (
+    EncodedBatch,
+    Endpoint,
+    Ids,
+    Place,
+    Request,
+    TextPrompt,
+    TokenRow,
+)
 
 Make = Callable[..., Encoder]
 Encode = Callable[..., EncodedBatch]
@@ -20,6 +29,13 @@ TALK = [
     {"role": "assistant", "content": "on the mat"},
 ]
 REQUEST = Request(custom_id="", place=Place("", 0), endpoint=Endpoint.CHAT, prompt=TextPrompt(""))
+
+
+def labels(row: TokenRow) -> Ids:
+    """As they are stored."""
+    options = JobOptions(input=("in",), output="out", model="m", columns=ColumnNames.HF)
+    found: Ids = record_batch([row], options).column("labels").values.to_numpy()
+    return found
 
 
 @st.composite
