@@ -62,7 +62,7 @@ class Encoder:
         self._intake = Intake(options, self.admit)
         expander = load_expander(bundle, options, self.tokenizer.codec)
         side = bundle.facts.truncation_side
-        self._media = MediaStep(expander, options, side)
+        self.media = MediaStep(expander, options, side)
         self.renderer = load_renderer(bundle, options, clock, expander)
         self._guard = GuardedRenderer(self.renderer, options.render_timeout)
         self._fitter = Fitter(side, bundle.facts.pad_token_id)
@@ -103,7 +103,7 @@ class Encoder:
         jobs, blank = self._intake.take(rows, rejects)
         tokenized = self.tokenize(self.render(jobs, refuse), refuse)
         settled = each(self.settler.settle, tokenized, refuse, Stage.FIT)
-        done = [self._media.stored(row) for row in settled]
+        done = [self.media.stored(row) for row in settled]
         order = {id(row): n for n, row in enumerate(rows)}
         rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
         return EncodedBatch(done, rejects, blank)
@@ -129,8 +129,8 @@ class Encoder:
         kept = keep([item.job for item in rendered], results, refuse, Stage.TOKENIZE)
         whole = [TokenizedJob(rendered[n].job, rendered[n].rendered, found) for n, found in kept]
         fitted = list(each(self._first_cut, whole, refuse, Stage.FIT))
-        self._media.fetch(fitted)
-        return list(each(self._media.expand, fitted, refuse, Stage.EXPAND))
+        self.media.fetch(fitted)
+        return list(each(self.media.expand, fitted, refuse, Stage.EXPAND))
 
     def _text_job(self, item: RenderedJob) -> TextJob:
         document = item.job.request.endpoint is Endpoint.DOCUMENT

@@ -67,6 +67,24 @@ def parse_row(row: RawRow, options: JobOptions) -> list[Request | Reject]:
     return [_request(parsed, f"{custom_id}-{i}", i, row) for i in chosen]
 
 
+def row_body(row: RawRow, options: JobOptions) -> JsonObject:
+    """The request body that a row carries, as it came: what a client would send.
+
+    A document is the body of a completion.
+
+    Raises:
+        RowError: the row cannot be read, or carries none.
+    """
+    if row.error is not None:
+        raise row.error
+    value = _object(row.data, options) or {}
+    if reject_format.is_reject_line(value):
+        value = _original(value, options)
+    if options.text_column is not None and options.text_column in value:
+        return {"prompt": value[options.text_column]}
+    return _opened(value, options.id_column)[0]
+
+
 def _request(parsed: ParsedBody, custom_id: str, index: int, row: RawRow) -> Request:
     return Request(
         custom_id=custom_id,

@@ -20,6 +20,7 @@ HOMES = {
     "tokenizers": ("pipeline/model/", "pipeline/engines/"),
     "fastokens": ("pipeline/engines/natives.py",),
     "gigatoken": ("pipeline/engines/natives.py",),
+    "urllib3": ("workers/verify/client.py",),
     "pyarrow": ("schemas/columns.py", "pipeline/read/", "pipeline/write/", "workers/"),
 }
 """Library -> the only places that may import it."""

@@ -17,6 +17,7 @@ from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
 from promptmill.workers.cli.run import run
 from promptmill.workers.cli.status import status
+from promptmill.workers.cli.verify import verify
 
 app = typer.Typer(
     help="Render and tokenize prompts offline, exactly as the serving front end would.",
@@ -29,6 +30,7 @@ app.command()(run)
 app.command()(plan)
 app.command()(status)
 app.command()(inspect)
+app.command()(verify)
 app.command()(decode)
 
 

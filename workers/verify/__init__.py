@@ -1,0 +1,1 @@
+"""A finished run held against a live server."""
