@@ -19,6 +19,8 @@ OTHER_OPTIONS = {"--config", "--set", "--help", "--no-mask", "--no-offsets"} | {
     "--ids-column",
     "--no-thinking",
     "--no-tool-calls",
+    "--no-wait",
+    "--runtime-env",
 }
 """Of the command line, beside the fields of a job."""
 

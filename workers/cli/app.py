@@ -17,6 +17,7 @@ from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
 from promptmill.workers.cli.run import run
 from promptmill.workers.cli.status import status
+from promptmill.workers.cli.submit import submit
 from promptmill.workers.cli.verify import verify
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(submit)
 app.command()(plan)
 app.command()(status)
 app.command()(inspect)
