@@ -17,7 +17,7 @@ from ray.job_submission import JobSubmissionClient
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.shipping import read_runtime_env
 from promptmill.workers.wheel import pack_wheel
-from tests.cluster.conftest import BIN, ROOT, Head
+from tests.conftest import BIN, ROOT, Head
 
 pytestmark = pytest.mark.ray
 

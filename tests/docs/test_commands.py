@@ -33,6 +33,8 @@ STANDS_FOR = {
     ".venv/bin/promptmill": "promptmill",
 }
 """What a page names, and what is here in its place: no hub is reached from tests."""
+CLUSTER = "http://HEAD:8265"
+"""Stands for a Ray head of our own."""
 MAKE = re.compile(r"^make .*$", re.MULTILINE)
 """The targets of the Makefile are what runs these tests."""
 
@@ -80,16 +82,20 @@ def test_the_commands_of_a_page_run(
     if "deepseek-v4.1" in page.read_text(encoding="utf-8"):
         models = request.getfixturevalue("models")
         shutil.copytree(models / "deepseek_recipe_v41", folder / "deepseek-v4.1")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    stands_for = dict(STANDS_FOR)
+    if any(CLUSTER in block.code for block in blocks(page)):
+        head = request.getfixturevalue("ray_head")
+        stands_for[CLUSTER], environment = head.dashboard, head.environment
     for block in filter(runs, blocks(page)):
         code = MAKE.sub("", block.code)
-        for name, here in STANDS_FOR.items():
+        for name, here in stands_for.items():
             code = code.replace(name, here)
         command = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
         done = subprocess.run(
             [*command[block.kind], code],
             cwd=folder,
-            env={**os.environ, "PATH": path},
+            env=environment,
             capture_output=True,
             text=True,
         )
