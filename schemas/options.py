@@ -5,9 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_network
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 from promptmill.schemas import profile
 from promptmill.schemas.json_types import JsonObject
@@ -108,6 +115,34 @@ class MediaIds(StrEnum):
     """One placeholder an item, for servers that expand by themselves."""
 
 
+class WorkerRange(NamedTuple):
+    """How many workers a run may have."""
+
+    least: int
+    most: int
+
+
+def _read_workers(given: object) -> object:
+    """`4` or `2:16`, as people write it."""
+    if isinstance(given, bool) or not isinstance(given, (int, str)):
+        return given
+    least, colon, most = str(given).partition(":")
+    try:
+        found = WorkerRange(int(least), int(most if colon else least))
+    except ValueError:
+        raise ValueError("give a number of workers (4) or a range (2:16)") from None
+    if not 0 < found.least <= found.most:
+        raise ValueError("at least 1 worker, and the second number of a range not below the first")
+    return found
+
+
+def _write_workers(workers: WorkerRange) -> int | str:
+    return workers.least if workers.least == workers.most else f"{workers.least}:{workers.most}"
+
+
+Workers = Annotated[WorkerRange, BeforeValidator(_read_workers), PlainSerializer(_write_workers)]
+
+
 class JobOptions(BaseModel):
     """Every option of a run. Field names are the option names with underscores."""
 
@@ -205,8 +240,8 @@ class JobOptions(BaseModel):
     """Cut shards by rows instead of bytes."""
     shard_bytes: Annotated[int, Field(gt=0)] | None = None
     """Input bytes per shard."""
-    workers: Annotated[int, Field(gt=0)] | None = None
-    """Worker actors; the cores of the machine when not given."""
+    workers: Workers | None = None
+    """Worker actors: a number, or MIN:MAX by how much work waits; the cores when not given."""
     local: bool = False
     """Run in this process, without Ray."""
     address: str | None = None

@@ -20,9 +20,11 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import JobError
+from promptmill.schemas.options import WorkerRange
 from promptmill.workers.environment import ONE_THREAD, lease_seconds
+from promptmill.workers.fleet_size import FleetSize
 from promptmill.workers.leases import Snapshot, Work
-from promptmill.workers.queue import JobQueue
+from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 
@@ -33,6 +35,8 @@ MOST_BAD_STARTS = 3
 """Workers in a row that may die before they are ready."""
 SHORT_SECONDS = 30.0
 """After so long with fewer workers than wanted, what is missing is said; then ever more rarely."""
+LOOK_SECONDS = 5.0
+"""Between two looks at how large the cluster is."""
 CONNECT_SECONDS = 5.0
 """For a cluster's head to take a connection."""
 OBJECT_STORE_BYTES = 128 << 20
@@ -53,7 +57,7 @@ class RayFleet:
     Args:
         work: what is to be done.
         setup: what a worker is made of.
-        workers: how many there should be.
+        workers: how many there should be; None: one for each CPU of Ray, also of those that come.
         address: of a cluster; None: a Ray of our own, here.
         say: takes a line for the log.
     """
@@ -63,14 +67,18 @@ class RayFleet:
         work: Work,
         setup: WorkerSetup,
         *,
-        workers: int,
+        workers: WorkerRange | None,
         address: str | None,
         say: Callable[[str], None],
     ) -> None:
         self._work, self._setup = work, setup
-        self._wanted, self._address, self._say = workers, address, say
+        self._fixed = workers is not None
+        cores = len(os.sched_getaffinity(0))
+        self._size = FleetSize(workers or WorkerRange(cores, cores))
+        self._address, self._say = address, say
         self._members: dict[ObjectRef[bool], _Member] = {}
         self._started = self._bad_starts = 0
+        self._next_look = 0.0
         self._short_since, self._patience = time.monotonic(), SHORT_SECONDS
 
     def start(self) -> None:
@@ -80,7 +88,7 @@ class RayFleet:
             JobError: there is no Ray at the address, or none can be started.
         """
         try:
-            _join_ray(self._address) if self._address else _start_ray(self._wanted)
+            _join_ray(self._address) if self._address else _start_ray(self._size.range.most)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             if self._address is None:
                 raise JobError(f"Ray cannot be started here: {_last_line(error)}") from error
@@ -89,11 +97,20 @@ class RayFleet:
                 "cluster that asks for a token needs RAY_AUTH_MODE=token and the token here, too."
             ) from error
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        queue = ray.remote(JobQueue).options(num_cpus=0, scheduling_strategy=here)
-        self._queue: Handle = queue.remote(self._work, lease_seconds=lease_seconds())
+        queue = ray.remote(QueueActor).options(
+            num_cpus=0,
+            scheduling_strategy=here,
+            max_restarts=QUEUE_RESTARTS,
+            max_task_retries=-1,  # calls wait for the new one
+        )
+        least = self._size.range.least if self._fixed else None
+        self._queue: Handle = queue.remote(
+            self._work, self._setup.job.folder, lease_seconds(), least
+        )
         self._shared = ray.put(self._setup)
         self._short_since = time.monotonic()
-        self._fill(len(self._work.shards) - len(self._work.committed))
+        open_shards = len(self._work.shards) - len(self._work.committed)
+        self._fill(min(self._size.range.least, open_shards))
 
     def poll(self) -> Snapshot:
         """Wait a little, see to the workers, then say how things are.
@@ -108,12 +125,14 @@ class RayFleet:
             snapshot = ray.get(asked)
         except RayActorError as error:
             raise JobError(
-                "The queue of this run is lost (its process or its node died). The same command "
-                "continues the run."
+                f"The queue of this run is lost: it was started again {QUEUE_RESTARTS} times, or "
+                "cannot be. Look at the memory of the driver's machine; the same command continues "
+                "the run."
             ) from error
         self._end_silent(snapshot)
         if not snapshot.finished and snapshot.failure is None:
-            self._fill(snapshot.shards - snapshot.shards_done)
+            self._follow_cluster()
+            self._fill(self._size.wanted(snapshot, len(self._members)))
             self._say_what_is_missing(snapshot)
         return snapshot
 
@@ -137,9 +156,17 @@ class RayFleet:
         ended, _ = ray.wait(calls, num_returns=len(calls), timeout=seconds)
         return ended
 
-    def _fill(self, open_shards: int) -> None:
-        """Start workers until there are enough for what is open."""
-        while len(self._members) < min(self._wanted, open_shards):
+    def _follow_cluster(self) -> None:
+        """Where no number was asked for, nodes that come or go change it."""
+        if self._fixed or not self._address or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        cpus = max(1, int(_cpus(ray.cluster_resources)))
+        self._size = FleetSize(WorkerRange(cpus, cpus))
+
+    def _fill(self, wanted: int) -> None:
+        """Start workers until there are enough."""
+        while len(self._members) < wanted:
             self._started += 1
             name = str(self._started)
             make = ray.remote(RenderWorker).options(num_cpus=1, max_restarts=0)
@@ -184,12 +211,15 @@ class RayFleet:
         if now - self._short_since < self._patience:
             return
         self._short_since, self._patience = now, 2 * self._patience
-        free = ray.available_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # Ray's
-        whole = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # Ray's
+        free, whole = _cpus(ray.available_resources), _cpus(ray.cluster_resources)
         self._say(
             f"{snapshot.workers} of {len(self._members)} workers are ready: each needs one CPU, "
             f"and {free:.0f} of {whole:.0f} are free"
         )
+
+
+def _cpus(resources: Callable[[], dict[str, float]]) -> float:
+    return resources().get("CPU", 0.0)
 
 
 def _start_ray(cpus: int) -> None:

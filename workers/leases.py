@@ -35,6 +35,8 @@ class Failure(StrEnum):
     """A fast engine differed from the reference: every worker goes on with the reference."""
     ATTEMPT = "attempt"
     """It may go well the next time (disk, network)."""
+    LEAVING = "leaving"
+    """Nothing is wrong: the worker is asked to go."""
 
 
 class Blame(NamedTuple):

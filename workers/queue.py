@@ -22,16 +22,14 @@ from promptmill.schemas.run import Totals
 from promptmill.workers.breaker import hopeless
 from promptmill.workers.lease_table import Held, LeaseTable
 from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Snapshot, Work
+from promptmill.workers.roster import Roster
+from promptmill.workers.stragglers import Stragglers
 from promptmill.workers.trouble import SHARD_DEATHS, SHARD_FAILURES, Trouble
 
 LEASE_SECONDS = 30.0
 """How long a lease lives without a sign of life."""
 SIGNS_OF_LIFE = 6
 """Workers give so many while a lease lives."""
-STRAGGLER_FACTOR = 3.0
-"""A shard that takes so many times what others took for their rows is tried beside, too."""
-STRAGGLERS_SEEN = 8
-"""The oldest leases are looked at for that: asking for work must cost the same in any fleet."""
 HELD_SHOWN = 8
 """Leases that a snapshot names."""
 
@@ -42,6 +40,7 @@ class JobQueue:
     Args:
         work: what is to be done.
         lease_seconds: how long a lease lives without a sign of life.
+        least_workers: so many stay while there is no work for them; None: all.
         first_lease: number of the first lease.
         now: a monotonic clock in seconds.
     """
@@ -51,6 +50,7 @@ class JobQueue:
         work: Work,
         *,
         lease_seconds: float = LEASE_SECONDS,
+        least_workers: int | None = None,
         first_lease: int = 1,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,8 +67,8 @@ class JobQueue:
         self._now = now
         self._next_lease = first_lease
         self._trouble: dict[int, Trouble] = {}
-        self._worked_rows, self._worked_seconds = 0, 0.0
-        self._workers: set[str] = set()
+        self._stragglers = Stragglers(self._table, lease_seconds)
+        self._workers = Roster(least_workers)
         self._silent: list[str] = []
         self._notes: list[str] = []
         self._failure: str | None = None
@@ -100,7 +100,7 @@ class JobQueue:
             index = self._waiting()
             if index is None:
                 index = self._straggler(worker)
-            return Order.WAIT if index is None else self._grant(worker, index)
+            return self._idle(worker) if index is None else self._grant(worker, index)
 
     def begin(self, lease: int, rows: RowRange | None, done: Totals) -> bool:
         """`rows` come next; `done` is what the attempt has done so far. Renews the lease.
@@ -133,8 +133,7 @@ class JobQueue:
             if self._done[shard]:
                 return
             if held is not None:
-                self._worked_rows += held.lease.shard.rows
-                self._worked_seconds += self._now() - held.since
+                self._stragglers.learn(held, self._now())
             self._table.close(shard)
             self._done[shard] = 1
             self._open -= 1
@@ -157,6 +156,8 @@ class JobQueue:
                 self._reference_engine = True
             elif failure is Failure.ROWS:
                 self._give_back(held, Blame(ErrorCode.INTERNAL_ERROR, message))
+            elif failure is Failure.LEAVING:
+                self._give_back(held, None)
             else:
                 self._give_back(held, None)
                 self._count_failure(held.shard, message)
@@ -165,7 +166,7 @@ class JobQueue:
         """`worker` died and whatever it held goes back; whether it had ever been ready."""
         with self._lock:
             ready = worker in self._workers
-            self._workers.discard(worker)
+            self._workers.remove(worker)
             self._notes.append(f"worker {worker} {reason}")
             for held in self._table.of_worker(worker):
                 self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, reason))
@@ -208,22 +209,15 @@ class JobQueue:
         return None if found < 0 else found
 
     def _straggler(self, worker: str) -> int | None:
-        """A shard that takes another worker far longer than its rows should.
-
-        The two attempts write the same bytes; who is first is published, the other gives up.
-        """
-        if not self._worked_rows:
+        now = self._now()
+        held = self._stragglers.find(worker, now)
+        if held is None:
             return None
-        pace = self._worked_seconds / self._worked_rows
-        for held in self._table.oldest_alone(STRAGGLERS_SEEN):
-            age, usual = self._now() - held.since, pace * held.lease.shard.rows
-            if age > max(self._lease_seconds, STRAGGLER_FACTOR * usual) and held.worker != worker:
-                self._notes.append(
-                    f"shard {held.shard} takes worker {held.worker} {age:.0f} s where others took "
-                    f"{usual:.0f} s: worker {worker} tries it, too"
-                )
-                return held.shard
-        return None
+        self._notes.append(
+            f"shard {held.shard} takes worker {held.worker} {now - held.since:.0f} s where others "
+            f"took {self._stragglers.usual_seconds(held):.0f} s: worker {worker} tries it, too"
+        )
+        return held.shard
 
     def _grant(self, worker: str, index: int) -> Lease:
         trouble = self._trouble.get(index, Trouble())
@@ -236,8 +230,17 @@ class JobQueue:
             self._reference_engine,
         )
         self._next_lease += 1
+        self._workers.works(worker)
         self._table.add(lease, worker, self._now())
         return lease
+
+    def _idle(self, worker: str) -> Order:
+        """What a worker does for which there is nothing to do."""
+        if not self._workers.may_leave(worker, self._now()):
+            return Order.WAIT
+        self._workers.remove(worker)
+        self._notes.append(f"worker {worker} is not needed any more")
+        return Order.STOP
 
     def _valid(self, lease: int) -> Held | None:
         """A lease that still counts, renewed."""
@@ -254,7 +257,7 @@ class JobQueue:
     def _expire(self) -> None:
         for held in self._table.expired(self._now()):
             self._silent.append(held.worker)
-            self._workers.discard(held.worker)
+            self._workers.remove(held.worker)
             self._notes.append(f"worker {held.worker} went silent")
             self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, "went silent"))
 

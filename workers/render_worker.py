@@ -84,5 +84,9 @@ class RenderWorker:
             JobError: no worker can work here.
         """
         worker = self._setup.load(self._name, self._queue)
+        worker.departure.listen()
         bound_memory()
-        return worker.run()
+        goes_on = worker.run()
+        if worker.departure.asked:
+            self._queue.note(f"worker {self._name} was asked to go (SIGTERM), and went")
+        return goes_on

@@ -9,7 +9,6 @@ up, and the same command continues.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ from promptmill.workers.fingerprint import differences
 from promptmill.workers.input_guard import check_inputs
 from promptmill.workers.job import Job, resolve_job
 from promptmill.workers.leases import Snapshot, Work
-from promptmill.workers.ledger import Ledger, read_ledger
+from promptmill.workers.ledger import Ledger, read_ledger, sound_ledger
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.packs import has_packs, pack, pack_lines
 from promptmill.workers.progress import Pacer, Reporter, progress_line
@@ -128,13 +127,11 @@ class _Run:
         folder = self._job.folder
         folder.clean()
         folder.create()
-        record, resumed = known_record(self._job) or self._new_record(), read_ledger(folder)
+        record, resumed = known_record(self._job) or self._new_record(), sound_ledger(folder)
         if record.state is RunState.FINISHED and len(resumed.committed) == record.shards:
             return self._packed(record, resumed)
         record = replace(record, state=RunState.RUNNING, finished=None, totals=None)
         folder.write_record(record)
-        for shard in resumed.broken:
-            folder.receipt(shard).unlink()
         self._greet(resumed)
         if len(resumed.committed) < record.shards:
             self._work(resumed)
@@ -220,9 +217,12 @@ class _Run:
         quieten_ray()
         from promptmill.workers.fleet import RayFleet  # slow to import, and --local needs no Ray
 
-        workers = options.workers or len(os.sched_getaffinity(0))
         return RayFleet(
-            work, setup, workers=workers, address=options.address, say=self._reporter.say
+            work,
+            setup,
+            workers=options.workers,
+            address=options.address,
+            say=self._reporter.say,
         )
 
     def _finished(self, record: RunRecord, resumed: Ledger, ledger: Ledger) -> RunRecord:

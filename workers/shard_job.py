@@ -200,6 +200,8 @@ class _Attempt:
     def _publish(self, final: Path, size: int, sha256: str) -> WrittenFile:
         """Give a file its name. What stands there without a receipt is of a dead attempt."""
         if final.exists() and _sha256(final) != sha256:
+            if self._job.folder.read_receipt(self._lease.shard.index) is not None:
+                raise LeaseLost  # committed by another attempt while this one was cut off
             final.unlink()
         publish(self._temporary(final), final)
         return WrittenFile(final.name, size, sha256)

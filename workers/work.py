@@ -15,8 +15,10 @@ from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.engines.base import EngineMismatch
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
+from promptmill.schemas.run import Totals
+from promptmill.workers.departure import Departure, HandedBack
 from promptmill.workers.heartbeat import Heartbeat
-from promptmill.workers.leases import Failure, Lease, Order, ShardQueue
+from promptmill.workers.leases import Failure, Lease, Order, RowRange, ShardQueue
 from promptmill.workers.shard_job import EncodeFailed, LeaseLost, ShardJob, run_shard
 from promptmill.workers.tuning import calm_collector
 
@@ -75,30 +77,43 @@ class Worker:
 
     def __init__(self, name: str, queue: ShardQueue, encoder: Encoder, job: ShardJob) -> None:
         self._name, self._queue, self._encoder, self._job = name, queue, encoder, job
+        self.departure = Departure()
         self._rows = 0
         self._process = psutil.Process()
         self._memory = self._process.memory_info().rss
 
     def run(self) -> bool:
         """Work; True when a fresh worker should go on, False when nothing is left to do."""
-        while (lease := self._queue.lease(self._name)) is not Order.STOP:
+        while not self.departure.asked:
+            if (lease := self._queue.lease(self._name)) is Order.STOP:
+                return False
             if lease is Order.WAIT:
                 time.sleep(WAIT_SECONDS)
                 continue
             self._attempt(lease)
             if self._worn():
-                return True
-        return False
+                break
+        return True
 
     def _attempt(self, lease: Lease) -> None:
         """One shard; every way it may end is told to the queue."""
         if lease.reference_engine:
             self._encoder = self._encoder.on_reference()
+        started = time.monotonic()
+
+        def begin(rows: RowRange | None, done: Totals) -> bool:
+            whole = lease.shard.rows
+            if rows is not None and not self.departure.leaves_time(started, done.lines, whole):
+                raise HandedBack
+            return beat.begin(rows, done)
+
         try:
             with Heartbeat(self._queue, lease) as beat:
-                receipt = run_shard(lease, self._encoder, self._job, beat.begin)
+                receipt = run_shard(lease, self._encoder, self._job, begin)
         except LeaseLost:
             return
+        except HandedBack:
+            self._queue.fail(lease.id, Failure.LEAVING, "the worker is asked to go")
         except JobError as error:
             self._queue.fail(lease.id, Failure.RUN, str(error))
         except EngineMismatch as error:

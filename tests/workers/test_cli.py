@@ -56,7 +56,7 @@ def test_values_of_every_kind() -> None:
     assert job.input == ("a.jsonl", "b.jsonl")
     assert (job.max_model_len, job.task, job.truncation_side) == (64, Task.POOLING, Side.LEFT)
     assert job.chat_template_kwargs == {"enable_thinking": False}
-    assert (job.with_offsets, job.with_text, job.local, job.workers) == (False, True, True, 1)
+    assert (job.with_offsets, job.with_text, job.local, job.workers) == (False, True, True, (1, 1))
     assert job.clock is not None
     assert job.clock.year == 2024
     assert (job.render_timeout, job.truncate_prompt_tokens) == (2.5, -1)
@@ -80,7 +80,7 @@ def test_options_win_over_set_over_config_over_defaults(tmp_path: Path) -> None:
         config=config,
         settings=["max_tokens=2", "workers=2", "chat_template_kwargs.b=false"],
     )
-    assert (job.max_model_len, job.max_tokens, job.workers) == (1, 2, 3)
+    assert (job.max_model_len, job.max_tokens, job.workers) == (1, 2, (3, 3))
     assert job.chat_template_kwargs == {"a": 1, "b": False}
     assert job.format == "parquet"
 

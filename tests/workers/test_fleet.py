@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from promptmill.workers.output_folder import OutputFolder
@@ -46,6 +47,15 @@ class Command:
         while not condition():
             assert self.process.poll() is None, f"ended too soon:\n{self.text}"
             time.sleep(0.02)
+
+    def kill_process(self, title: str) -> None:
+        """Kill a process of the command's Ray."""
+        (found,) = [
+            process
+            for process in psutil.Process(self.process.pid).children(recursive=True)
+            if title in " ".join(process.cmdline())
+        ]
+        found.kill()
 
     def worker_pids(self) -> list[int]:
         return [int(pid) for pid in re.findall(r"worker \d+ on \S+ \(process (\d+)\)", self.text)]
@@ -107,6 +117,19 @@ def test_killed_workers_are_replaced(bench: Bench) -> None:
     assert len(run.text.splitlines()) < 100
     assert "Traceback" not in run.text
     bench.check_whole("workers")
+
+
+def test_the_queue_dies_and_workers_are_asked_to_go(bench: Bench) -> None:
+    run = bench.start("queue", "--workers", "1:2")
+    run.until(lambda: len(run.worker_pids()) == 2 and bench.receipts("queue"))
+    run.kill_process("ray::QueueActor")
+    run.until(lambda: "the queue died" in run.text)
+    os.kill(run.worker_pids()[0], signal.SIGTERM)
+    assert run.wait() == 0, run.text
+    assert "asked to go" in run.text
+    assert "died" not in run.text.replace("the queue died", "")
+    assert "Traceback" not in run.text
+    bench.check_whole("queue")
 
 
 def test_killed_and_stopped_drivers_lose_nothing(bench: Bench) -> None:

@@ -19,7 +19,7 @@ import pytest
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
-from promptmill.schemas.options import JobOptions
+from promptmill.schemas.options import JobOptions, WorkerRange
 from promptmill.schemas.request import EncodedBatch, RawRow
 from promptmill.workers.leases import ShardQueue, Work
 from promptmill.workers.local import LocalFleet
@@ -107,7 +107,7 @@ def test_a_row_that_kills_its_worker(tmp_path: Path, tiny_models: Path) -> None:
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     work, setup = prepare(tmp_path, tiny_models / "chatml", Deadly)
-    fleet = RayFleet(work, setup, workers=2, address=None, say=print)
+    fleet = RayFleet(work, setup, workers=WorkerRange(2, 2), address=None, say=print)
     fleet.start()
     try:
         while not (snapshot := fleet.poll()).finished:

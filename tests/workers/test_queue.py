@@ -17,6 +17,7 @@ from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Sha
 from promptmill.workers.breaker import BREAKER_ROWS
 from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Work
 from promptmill.workers.queue import LEASE_SECONDS, JobQueue
+from promptmill.workers.roster import IDLE_SECONDS
 from promptmill.workers.trouble import SHARD_DEATHS, SHARD_FAILURES
 
 FILE = InputFile("/in.jsonl", "in.jsonl", InputKind.JSONL, InputCompression.NONE, 1000)
@@ -242,6 +243,42 @@ def test_large_shards_are_no_stragglers() -> None:
         clock.seconds += 10
         assert jobs.renew(large.id)
         assert jobs.lease("small") is Order.WAIT
+
+
+def test_a_worker_that_is_asked_to_go_hands_its_shard_back() -> None:
+    jobs = queue(1)
+    for n in range(SHARD_DEATHS + SHARD_FAILURES):
+        lease = take(jobs, f"w{n}")
+        assert lease.careful == ()
+        assert jobs.begin(lease.id, RowRange(0, 10), Totals())
+        jobs.fail(lease.id, Failure.LEAVING, "asked to go")
+        assert jobs.lost(f"w{n}", "was replaced")
+    assert jobs.snapshot().failure is None
+
+
+def test_workers_that_are_too_many_leave_when_nothing_waits() -> None:
+    clock = Clock()
+    jobs = JobQueue(Work(shards(1)), least_workers=2, now=clock)
+    for name in ("a", "b", "c"):
+        jobs.hello(name, "")
+    lease = take(jobs, "a")
+    assert [jobs.lease("b"), jobs.lease("c")] == [Order.WAIT, Order.WAIT]
+    clock.seconds += IDLE_SECONDS
+    assert jobs.renew(lease.id)
+    assert [jobs.lease("b"), jobs.lease("c")] == [Order.STOP, Order.WAIT]
+    assert jobs.snapshot().workers == 2
+
+
+def test_leases_of_a_queue_before_are_void_and_its_commits_are_welcome() -> None:
+    before = queue(2)
+    old = [take(before, "a"), take(before, "b")]
+    jobs = JobQueue(Work(shards(2)), first_lease=1000)
+    assert not jobs.begin(old[0].id, RowRange(0, 10), Totals())
+    jobs.commit(old[1].id, 1, GOOD)
+    new = take(jobs, "a")
+    assert new.id == 1000
+    jobs.commit(new.id, 0, GOOD)
+    assert jobs.snapshot().totals == GOOD + GOOD
 
 
 def test_a_call_costs_the_same_however_many_leases_there_are() -> None:

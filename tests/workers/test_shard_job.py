@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,6 +108,26 @@ def test_a_committed_shard_is_not_done_again(bench: Bench) -> None:
     first = bench.run("twice", Lease(1, bench.shard))
     assert bench.run("twice", Lease(2, bench.shard)) == first
     assert bench.begun == []
+
+
+def test_an_attempt_that_was_cut_off_replaces_nothing(bench: Bench) -> None:
+    """It comes back after another attempt has committed other bytes: there a row was to blame."""
+    blamed = Lease(2, bench.shard, guilty={7: Blame(ErrorCode.WORKER_CRASHED, "died")})
+    committed: list[Receipt] = []
+
+    def begin(rows: RowRange | None, done: Totals) -> bool:
+        if rows is None:
+            committed.append(bench.run("cut off", blamed))
+        return True
+
+    job = bench.job("cut off")
+    with pytest.raises(LeaseLost):
+        run_shard(Lease(1, bench.shard), bench.encoder, job, begin)
+    (receipt,) = committed
+    assert job.folder.read_receipt(0) == receipt
+    part = job.folder.part(0).read_bytes()
+    assert hashlib.sha256(part).hexdigest() == receipt.part.sha256
+    assert list(job.folder.temporary.iterdir()) == []
 
 
 def test_receipts_are_plain_json(bench: Bench) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 import typer
 import yaml
@@ -12,6 +14,18 @@ from pydantic import ValidationError
 
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
+
+_TEXT: Final = "tag:yaml.org,2002:str"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML where `2:16` is text. It is 136 otherwise: numbers of base sixty, as times are."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(_TEXT, re.compile(r"\d+:\d+")), *known] if first.isdigit() else known
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 CODE = {"media_family"}
 """Options that are code: a job file, which others may have written, must not bring any."""
@@ -51,7 +65,7 @@ def option_name(field: str) -> str:
 
 def _read_config(path: Path) -> JsonObject:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise typer.BadParameter(f"--config {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -69,7 +83,7 @@ def _apply(job: JsonObject, setting: str) -> None:
         raise typer.BadParameter(f"--set {setting}: expected name=value")
     name, *keys = path.split(".")
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise typer.BadParameter(f"--set {setting}: the value is no YAML: {error}") from None
     field = _field(name, "--set")
