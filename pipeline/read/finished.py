@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from promptmill.pipeline.labels import labels_of
 from promptmill.schemas.columns import stored_name
 from promptmill.schemas.errors import JobError
+from promptmill.schemas.request import Ids
 
 BATCH_ROWS = 1024
+
+LABEL_COLUMNS: Final = ("prompt_token_ids", "labels", "assistant_mask", "mm_placeholders")
+"""What ids and labels are read from."""
 
 
 def finished_parts(root: Path) -> list[Path]:
@@ -71,6 +76,25 @@ def row_arrays(column: pa.ListArray) -> list[npt.NDArray[Any] | None]:
         return [*rows]
     there = column.is_valid().to_pylist()
     return [row if valid else None for row, valid in zip(rows, there, strict=True)]
+
+
+def ids_and_labels(batch: pa.RecordBatch) -> tuple[list[Ids], list[Ids]]:
+    """The ids of each row and its labels, which are made where the run stored none.
+
+    Args:
+        batch: with `LABEL_COLUMNS`, as far as the part has them.
+    """
+    ids = [row for row in row_arrays(batch.column("prompt_token_ids")) if row is not None]
+    if "labels" in batch.schema.names:
+        return ids, [row for row in row_arrays(batch.column("labels")) if row is not None]
+    has_mask = "assistant_mask" in batch.schema.names
+    masks = row_arrays(batch.column("assistant_mask")) if has_mask else [None] * len(ids)
+    media = batch.column("mm_placeholders").to_pylist()
+    labels = [
+        labels_of(row, mask, ((span["offset"], span["length"]) for span in spans))
+        for row, mask, spans in zip(ids, masks, media, strict=True)
+    ]
+    return ids, labels
 
 
 def _batches(path: Path, stored: list[str]) -> Iterator[pa.RecordBatch]:

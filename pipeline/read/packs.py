@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from promptmill.pipeline.labels import labels_of
 from promptmill.pipeline.read.finished import (
+    LABEL_COLUMNS,
     finished_parts,
+    ids_and_labels,
     part_batches,
     part_schema,
-    row_arrays,
 )
 from promptmill.pipeline.write.names import PRIVATE, packs_name
 from promptmill.pipeline.write.packs import FINGERPRINT_KEY, TOTALS_KEY
@@ -30,8 +28,6 @@ from promptmill.schemas.columns import NO_LOSS
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.packs import PackTotals
 from promptmill.schemas.request import Ids
-
-_COLUMNS: Final = ("prompt_token_ids", "labels", "assistant_mask", "mm_placeholders")
 
 _Place = tuple[int, int]
 """Number of a part, row in it."""
@@ -126,24 +122,10 @@ def _collect(rows: Iterator[tuple[_Place, _Stored]], wanted: set[_Place]) -> dic
 def _rows(parts: Sequence[Path]) -> Iterator[tuple[_Place, _Stored]]:
     for number, part in enumerate(parts):
         row = 0
-        for batch in part_batches(part, _COLUMNS):
-            for stored in _stored(batch):
+        for batch in part_batches(part, LABEL_COLUMNS):
+            for stored in zip(*ids_and_labels(batch), strict=True):
                 yield (number, row), stored
                 row += 1
-
-
-def _stored(batch: pa.RecordBatch) -> Iterator[_Stored]:
-    ids = row_arrays(batch.column("prompt_token_ids"))
-    if "labels" in batch.schema.names:
-        yield from zip(ids, row_arrays(batch.column("labels")), strict=True)
-        return
-    has_mask = "assistant_mask" in batch.schema.names
-    nothing: list[npt.NDArray[Any] | None] = [None] * len(ids)
-    masks = row_arrays(batch.column("assistant_mask")) if has_mask else nothing
-    spans = batch.column("mm_placeholders").to_pylist()
-    for row, mask, media in zip(ids, masks, spans, strict=True):
-        assert row is not None
-        yield row, labels_of(row, mask, ((span["offset"], span["length"]) for span in media))
 
 
 def _sequence(pack: tuple[_Place, ...], found: Mapping[_Place, _Stored]) -> PackedSequence:

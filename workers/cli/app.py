@@ -12,6 +12,7 @@ import typer
 
 from promptmill.schemas.errors import JobError
 from promptmill.workers.cli.decode import decode
+from promptmill.workers.cli.export import export
 from promptmill.workers.cli.inspect import inspect
 from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
@@ -33,6 +34,7 @@ app.command()(plan)
 app.command()(status)
 app.command()(inspect)
 app.command()(verify)
+app.command()(export)
 app.command()(decode)
 
 

@@ -1,0 +1,36 @@
+"""`promptmill export`: a finished run in a form that other tools read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from promptmill.schemas.export import ExportTo
+
+
+def export(
+    output: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="OUT")],
+    to: Annotated[
+        ExportTo,
+        typer.Option(help="Who reads it: Megatron (.bin, .idx), datasets.load_from_disk, vLLM."),
+    ],
+    destination: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            help="A new file or folder; for megatron what the names of both files begin with.",
+            metavar="DEST",
+        ),
+    ],
+) -> None:
+    """Write a finished run for Megatron, for Hugging Face datasets, or as requests for vLLM."""
+    from promptmill.workers.export import export as write  # see app.py
+    from promptmill.workers.summary import counted
+
+    done = write(output, to, destination)
+    for note in done.notes:
+        typer.echo(f"warning: {note}", err=True)
+    typer.echo(f"{counted(done.rows, 'row')}, {counted(done.tokens, 'token')}: {destination}")
