@@ -76,6 +76,11 @@ class BlockCounter:
         """Hashes below `_below`: those kept, and those found since."""
         self._below: int | None = None
 
+    @property
+    def rows(self) -> int:
+        """Prompts that were counted."""
+        return self._rows
+
     def add(self, prompts: Sequence[Prompt]) -> None:
         """Count prompts."""
         self._rows += len(prompts)

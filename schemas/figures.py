@@ -5,7 +5,6 @@ Each of these adds up, and none of them grows with the number of rows.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -87,8 +86,3 @@ class Figures:
     """Of the same rows, had the other side been cut."""
     cuts_not_compared: int = 0
     """Rows that were cut where the ids that the other side would have kept are not known."""
-
-
-def add_counts(one: dict[int, int], two: dict[int, int]) -> dict[int, int]:
-    """Two counts by bucket, added up."""
-    return dict(Counter(one) + Counter(two))

@@ -188,3 +188,7 @@ class RunRecord:
     finished: str | None = None
     totals: RunTotals | None = None
     warnings: list[str] = field(default_factory=list)
+    directory: str = ""
+    """Where the job was started: relative names in the options begin there."""
+    failure: str | None = None
+    """Why the last start failed; None where it did not."""

@@ -21,6 +21,7 @@ from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.progress import Pace
 
 BEAT_SECONDS = 3.0
 WATCH_SECONDS = 15.0
@@ -42,6 +43,8 @@ class DriverState:
     """Counts up while the driver lives."""
     progress: str = ""
     """The progress line of a log."""
+    pace: Pace | None = None
+    """The same in numbers."""
     workers: int = 0
     """Workers that are ready."""
     held: tuple[str, ...] = ()
@@ -96,7 +99,7 @@ class DriverLock:
             self._say(f"taking over from process {other.pid} on {other.host}, which is dead")
             self._remove(other)
 
-    def beat(self, progress: str, snapshot: Snapshot) -> None:
+    def beat(self, progress: str, snapshot: Snapshot, pace: Pace | None = None) -> None:
         """Show that the driver is alive, and its progress, if it is time for it.
 
         Raises:
@@ -115,6 +118,7 @@ class DriverLock:
             self.state,
             beat=self.state.beat + 1,
             progress=progress,
+            pace=pace,
             workers=snapshot.workers,
             held=snapshot.held,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from promptmill.schemas.run import Receipt, RejectExample, RunTotals, Totals
@@ -45,12 +46,18 @@ class Ledger:
         )
 
 
-def read_ledger(folder: OutputFolder) -> Ledger:
-    """Add up what is committed, where receipt and files are still whole."""
+def read_ledger(folder: OutputFolder, also: Callable[[Receipt], None] = lambda _: None) -> Ledger:
+    """Add up what is committed, where receipt and files are still whole.
+
+    Args:
+        folder: of the run.
+        also: is given every receipt that counts.
+    """
     ledger = Ledger()
     for shard, receipt in folder.receipts():
         if receipt is not None and _whole(folder, receipt):
             ledger.add(receipt)
+            also(receipt)
         else:
             ledger.broken.append(shard)
     return ledger

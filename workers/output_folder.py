@@ -50,6 +50,11 @@ class OutputFolder:
         return self.private / "run.json"
 
     @property
+    def report(self) -> Path:
+        """The page about the run."""
+        return self.private / "report.html"
+
+    @property
     def driver(self) -> Path:
         """Who is working on this folder, while someone is."""
         return self.private / "driver.json"

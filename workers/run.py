@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from signal import Signals
 from typing import Protocol
 
@@ -29,6 +30,7 @@ from promptmill.workers.ledger import Ledger, read_ledger, sound_ledger
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.packs import has_packs, pack, pack_lines
 from promptmill.workers.progress import Pacer, Reporter, progress_line
+from promptmill.workers.report import leave_report
 from promptmill.workers.shard_job import ShardJob
 from promptmill.workers.signals import StopSignal
 from promptmill.workers.summary import counted, summary
@@ -79,9 +81,13 @@ def run(options: JobOptions, reporter: Reporter) -> Outcome:
         lock.acquire()
         try:
             return _Run(job, lock, reporter, stop).complete()
+        except JobError as error:
+            _note_failure(job, lock, str(error))
+            raise
         finally:
             reporter.close()
             if lock.held():
+                leave_report(job.folder, job.fingerprint, reporter.say)
                 job.folder.clean()
                 lock.release()
 
@@ -102,6 +108,13 @@ def known_record(job: Job) -> RunRecord | None:
         f"{job.folder.root} belongs to another job, and nothing was touched. What differs "
         f"(there -> here):{shown}{more}\nName another output folder, or give the same options."
     )
+
+
+def _note_failure(job: Job, lock: DriverLock, failure: str) -> None:
+    """Say in the record why the run ended, if the record is of this job."""
+    record = job.folder.read_record()
+    if record is not None and record.fingerprint == job.fingerprint and lock.held():
+        job.folder.write_record(replace(record, failure=failure))
 
 
 def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome:
@@ -130,7 +143,7 @@ class _Run:
         record, resumed = known_record(self._job) or self._new_record(), sound_ledger(folder)
         if record.state is RunState.FINISHED and len(resumed.committed) == record.shards:
             return self._packed(record, resumed)
-        record = replace(record, state=RunState.RUNNING, finished=None, totals=None)
+        record = replace(record, state=RunState.RUNNING, finished=None, totals=None, failure=None)
         folder.write_record(record)
         self._greet(resumed)
         if len(resumed.committed) < record.shards:
@@ -165,6 +178,7 @@ class _Run:
             shards=len(job.plan.shards),
             started=_now(),
             warnings=list(job.warnings),
+            directory=str(Path.cwd()),
         )
 
     def _greet(self, resumed: Ledger) -> None:
@@ -204,7 +218,7 @@ class _Run:
                     return
                 if snapshot.workers:
                     self._reporter.show(snapshot, pace)
-                self._lock.beat(progress_line(snapshot, pace), snapshot)
+                self._lock.beat(progress_line(snapshot, pace), snapshot, pace)
         finally:
             fleet.close()
 

@@ -13,7 +13,7 @@ OURS = {"schemas", "pipeline", "workers", "static"}
 HOMES = {
     "ray": ("workers/",),
     "typer": ("workers/cli/",),
-    "jinja2": ("pipeline/render/",),
+    "jinja2": ("pipeline/render/", "workers/report/page.py"),  # chat templates; the page
     "transformers": ("pipeline/model/",),
     "mistral_common": ("pipeline/model/", "pipeline/engines/"),
     "deepseek_recipe": ("pipeline/render/deepseek.py", "pipeline/decode/"),

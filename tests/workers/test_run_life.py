@@ -119,6 +119,7 @@ def test_totals_add_up(bench: Bench) -> None:
         "run.json",
         "receipts",
         "rejects",
+        "report.html",
     }
 
 

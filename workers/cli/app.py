@@ -16,6 +16,7 @@ from promptmill.workers.cli.export import export
 from promptmill.workers.cli.inspect import inspect
 from promptmill.workers.cli.logs import show_few
 from promptmill.workers.cli.plan import plan
+from promptmill.workers.cli.report import report
 from promptmill.workers.cli.run import run
 from promptmill.workers.cli.status import status
 from promptmill.workers.cli.submit import submit
@@ -32,6 +33,7 @@ app.command()(run)
 app.command()(submit)
 app.command()(plan)
 app.command()(status)
+app.command()(report)
 app.command()(inspect)
 app.command()(verify)
 app.command()(export)

@@ -1,0 +1,17 @@
+"""`promptmill report`: the page about a run, written anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    output: Annotated[Path, typer.Argument(help="The output folder.", metavar="OUT")],
+) -> None:
+    """Write OUT/_promptmill/report.html again; a run writes it at its end by itself."""
+    from promptmill.workers.report import write_report  # see app.py
+
+    typer.echo(write_report(output))
