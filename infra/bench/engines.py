@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import os
-import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before the libraries
+
+from texts import batches, fuzz, read
 
 from promptmill.pipeline.engines.base import Engine, FlatTokens
 from promptmill.pipeline.engines.checked import same_row
@@ -29,8 +29,6 @@ from promptmill.pipeline.engines.spec import parse
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import EngineName, JobOptions
-
-BATCH_CHARS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,64 +46,6 @@ class Result:
     fast_offsets: float
     different: int
     redone: int
-
-
-def read(path: Path, spellings: Sequence[str]) -> Iterator[str]:
-    """The texts of a file, the turns of a conversation after control spellings."""
-    open_text = lzma.open if path.suffix == ".xz" else open
-    with open_text(path, "rt", encoding="utf-8") as lines:
-        if path.suffix == ".json":
-            yield from json.load(lines)
-            return
-        for line in lines:
-            row = json.loads(line)
-            if "text" in row:
-                yield row["text"]
-                continue
-            yield "".join(
-                f"{spellings[i % len(spellings)]}{turn['role']}\n{turn.get('content') or turn}\n"
-                for i, turn in enumerate(row["messages"])
-            )
-
-
-def fuzz(count: int, spellings: Sequence[str]) -> Iterator[str]:
-    """Random strings: all of Unicode, mixed with control spellings, blanks and words."""
-    dice = random.Random(1)
-    common = [
-        *spellings[:30],
-        *" \n\t.,'0129aAeE",
-        "  ",
-        "\r\n",
-        " the",
-        "don't",
-        "中",
-        "é",
-        "\u0301",
-    ]
-    for _ in range(count):
-        length = dice.randint(0, 30)
-        yield "".join(
-            dice.choice(common) if dice.random() < 0.6 else _any_character(dice)
-            for _ in range(length)
-        )
-
-
-def _any_character(dice: random.Random) -> str:
-    code = dice.randrange(0x110000 if dice.random() < 0.2 else 0x3000)
-    return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
-
-
-def batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts in batches of about a million characters."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= BATCH_CHARS:
-            yield batch
-            batch, size = [], 0
-    yield batch
 
 
 def timed(engine: Engine, texts: Sequence[str], *, offsets: bool) -> tuple[float, list[FlatTokens]]:

@@ -24,12 +24,11 @@ class Chat:
     @property
     def content(self) -> list[Json]:
         """What the row gives of text: its messages, tools and documents."""
-        said = [
-            value
-            for message in self.messages
-            for key, value in message.items()
-            if key != "reasoning_content"  # `reasoning` once more
-        ]
+        said: list[Json] = []
+        for message in self.messages:
+            if "reasoning_content" in message:  # `reasoning` once more
+                message = {**message, "reasoning_content": None}
+            said += message.values()
         return [*said, self.arguments.tools, self.arguments.documents]
 
     def render(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -34,6 +34,7 @@ class ControlSpellings:
         self._controls = re.compile(pattern(self.controls))
         in_json = [msgspec.json.encode(s)[1:-1].decode("latin-1") for s in self.controls]
         self._in_json = re.compile(pattern(in_json).encode("latin-1"))
+        self._firsts = frozenset(spelling[0] for spelling in self.controls)
 
     def find_added(self, text: str) -> list[CharSpan]:
         """The ranges of all added tokens, white space included, in order."""
@@ -47,16 +48,22 @@ class ControlSpellings:
         """Whether a text ends in a control spelling."""
         return text.endswith(tuple(self.controls))
 
-    def count(self, value: Json) -> int:
-        """How many control spellings the strings of a value hold, keys of objects included."""
-        if not self._may_hold_any(value):
+    def count(self, values: Sequence[Json]) -> int:
+        """How many control spellings the strings of values hold, keys of objects included."""
+        if not self._may_be_in(values):
             return 0
-        return sum(len(self._controls.findall(text)) for text in strings_in(value))
+        return sum(len(self._controls.findall(text)) for text in strings_in([*values]))
 
-    def _may_hold_any(self, value: Json) -> bool:
-        """Whether to look closer: written as JSON, most values show at once that they do not."""
-        try:
-            return self._in_json.search(msgspec.json.encode(value)) is not None
+    def _may_be_in(self, values: Sequence[Json]) -> bool:
+        """Whether to look closer: most rows have not even the first character of a spelling."""
+        texts = "\n".join([value for value in values if isinstance(value, str)])
+        if any(first in texts for first in self._firsts) and self._controls.search(texts):
+            return True
+        others = [value for value in values if value and not isinstance(value, str)]
+        if not others:
+            return False
+        try:  # written as JSON, most values show at once that they hold none
+            return self._in_json.search(msgspec.json.encode(others)) is not None
         except (OverflowError, ValueError, RecursionError):  # more than msgspec can write
             return True
 

@@ -6,7 +6,6 @@ made here, and content as a string or as a list of parts, as the template's cont
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -56,7 +55,7 @@ class ConversationBuilder:
         self._model = model
         self._media = media
         self._interleave = interleave
-        self._items: Counter[Modality] = Counter()
+        self._items: dict[Modality, int] = {}
         self._done = Conversation()
 
     def build(self, messages: Sequence[JsonObject]) -> Conversation:
@@ -66,12 +65,24 @@ class ConversationBuilder:
             RowError: INVALID_REQUEST (parameter `type` or `tool_calls`), UNSUPPORTED_REQUEST,
                 MEDIA_UNSUPPORTED, or PLACEHOLDER_IN_TEXT.
         """
-        done = self._done
+        done, called = self._done, []
         for index, message in enumerate(messages):
-            done.messages.append(self._message(index, message))
-        for index, message in enumerate(done.messages):
-            if "tool_calls" in message:
-                done.warnings += settle_tool_calls(f"messages[{index}]", message)
+            role, content = message["role"], message.get("content")
+            if (
+                len(message) == 2
+                and type(content) is str
+                and role != "developer"
+                and not self._as_parts
+                and not content.startswith(BILLING_HEADER)
+            ):
+                done.messages.append({"role": role, "content": content})  # as most are
+                continue
+            made = self._message(index, message)
+            done.messages.append(made)
+            if "tool_calls" in made:
+                called.append((index, made))
+        for index, made in called:
+            done.warnings += settle_tool_calls(f"messages[{index}]", made)
         return done
 
     def _message(self, index: int, message: JsonObject) -> JsonObject:
@@ -148,8 +159,8 @@ class ConversationBuilder:
                 ErrorCode.MEDIA_UNSUPPORTED,
                 f"{self._model} is not a multimodal model. Leave the {item.modality} parts out.",
             )
-        index = self._items[item.modality]
-        self._items[item.modality] += 1
+        index = self._items.get(item.modality, 0)
+        self._items[item.modality] = index + 1
         self._done.media.append(item)
         return self._media.placeholder(item.modality, index)
 

@@ -15,7 +15,7 @@ FOLDED: Final = "developer messages were rendered as system text: the template l
 
 def has_developer(messages: list[JsonObject]) -> bool:
     """Whether any message is a developer's."""
-    return any(message["role"] == "developer" for message in messages)
+    return "developer" in [message["role"] for message in messages]
 
 
 def fold_developer(messages: list[JsonObject]) -> list[JsonObject]:

@@ -4,8 +4,8 @@ The stock sandbox asks several questions at every attribute access and call. For
 types the answers are known beforehand: a dictionary key that is no attribute of `dict`, the
 counters of a loop, an attribute of a namespace, the harmless methods of `str`, a macro. These
 take a short way to the same result; everything else, subclasses included, goes the stock way, so
-every security decision stays Jinja's own. The shortest way, for keys of dictionaries, is written
-into the compiled template: it has no call at all.
+every security decision stays Jinja's own. The shortest ways are written into the compiled template
+(`shortcuts.py`): they have no call at all.
 """
 
 from __future__ import annotations
@@ -13,77 +13,22 @@ from __future__ import annotations
 from types import BuiltinMethodType
 from typing import Any, Final
 
-from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame, optimizeconst
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
+
+from promptmill.pipeline.render.shortcuts import (
+    DICT_ATTRIBUTES,
+    LOOP_ATTRIBUTES,
+    STR_METHODS,
+    Shortcuts,
+)
 
 MAX_PRODUCT: Final = 1 << 24
 """Characters or items that a multiplication may make, and bits that a power may have.
 
 One such operation runs in C: no timeout ends it and no output bound sees it.
 """
-
-_DICT_ATTRIBUTES: Final = frozenset(dir(dict))
-_LOOP_ATTRIBUTES: Final = frozenset(
-    {"index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem"}
-)
-_STR_METHODS: Final = frozenset(
-    {
-        "capitalize",
-        "count",
-        "endswith",
-        "find",
-        "isdigit",
-        "join",
-        "lower",
-        "lstrip",
-        "partition",
-        "replace",
-        "rfind",
-        "rpartition",
-        "rsplit",
-        "rstrip",
-        "split",
-        "splitlines",
-        "startswith",
-        "strip",
-        "title",
-        "upper",
-    }
-)
-"""Methods that touch nothing but their arguments. `format` is not one of them."""
-
-
-class _KeyLookups(CodeGenerator):
-    """Compiles `x.key` and `x["key"]` so that exact dictionaries are asked on the spot.
-
-    Both are `x[key]` for a dictionary that has the key and no attribute of that name.
-    """
-
-    @optimizeconst
-    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:
-        """`x.key`."""
-        if node.attr in _DICT_ATTRIBUTES or self.environment.is_async:
-            super().visit_Getattr(node, frame)
-        else:
-            self._lookup(node.node, node.attr, "getattr", frame)
-
-    @optimizeconst
-    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
-        """`x["key"]`."""
-        key = node.arg.value if isinstance(node.arg, nodes.Const) else None
-        if not isinstance(key, str) or self.environment.is_async:
-            super().visit_Getitem(node, frame)
-        else:
-            self._lookup(node.node, key, "getitem", frame)
-
-    def _lookup(self, owner: nodes.Expr, key: str, stock: str, frame: Frame) -> None:
-        name = self.temporary_identifier()
-        self.write(f"({name}[{key!r}] if type({name} := (")
-        self.visit(owner, frame)
-        self.write(f")) is dict and {key!r} in {name} else environment.{stock}({name}, {key!r}))")
 
 
 class FastSandbox(ImmutableSandboxedEnvironment):
@@ -92,7 +37,7 @@ class FastSandbox(ImmutableSandboxedEnvironment):
     Values of templates are of any type, hence the `Any` in signatures that Jinja prescribes.
     """
 
-    code_generator_class = _KeyLookups
+    code_generator_class = Shortcuts
     intercepted_binops = frozenset({"*", "**"})
     generation_marks = ("", "")
     """What the `{% generation %}` tag writes before and after its body."""
@@ -101,16 +46,16 @@ class FastSandbox(ImmutableSandboxedEnvironment):
         """`obj.attribute` in a template."""
         kind = type(obj)
         if kind is dict:
-            if attribute not in _DICT_ATTRIBUTES:
+            if attribute not in DICT_ATTRIBUTES:
                 try:
                     return obj[attribute]
                 except KeyError:
                     return self.undefined(obj=obj, name=attribute)
         elif kind is str:
-            if attribute in _STR_METHODS:
+            if attribute in STR_METHODS:
                 return getattr(obj, attribute)
         elif kind is LoopContext:
-            if attribute in _LOOP_ATTRIBUTES:
+            if attribute in LOOP_ATTRIBUTES:
                 return getattr(obj, attribute)
         elif kind is Namespace and not attribute.startswith("_"):
             try:
@@ -129,10 +74,10 @@ class FastSandbox(ImmutableSandboxedEnvironment):
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
             return __obj(__context.eval_ctx, *args, **kwargs)
-        if (
+        if __obj is Namespace or (
             kind is BuiltinMethodType
             and type(__obj.__self__) is str
-            and __obj.__name__ in _STR_METHODS
+            and __obj.__name__ in STR_METHODS
         ):
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)

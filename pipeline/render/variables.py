@@ -49,6 +49,8 @@ _TAKEN_IN_TEMPLATE: Final = {
 }
 """The same for names that get so far only where the template reads them."""
 
+_ALL_TAKEN: Final = frozenset({*_TAKEN, *_TAKEN_IN_TEMPLATE})
+
 _TOKENIZER_ARGUMENTS: Final = (
     "max_length",
     "padding",
@@ -132,11 +134,8 @@ def check_arguments(merged: JsonObject, variables: Set[str]) -> Arguments:
         RowError: INVALID_REQUEST in the words of the server; UNSUPPORTED_REQUEST for arguments of
             the tokenizer call together with `tokenize`.
     """
-    for name in _TAKEN.keys() & merged:
-        raise _invalid(f"{_TAKEN[name]} got multiple values for argument '{name}'")
-    for name in _TAKEN_IN_TEMPLATE.keys() & merged & variables:
-        function = _TAKEN_IN_TEMPLATE[name]
-        raise _invalid(f"{function} got multiple values for keyword argument '{name}'")
+    if not merged.keys().isdisjoint(_ALL_TAKEN):
+        _check_taken(merged, variables)
     tokenize = bool(merged.get("tokenize"))
     arguments = Arguments(
         tools=_objects(merged.get("tools"), _BAD_TOOLS),
@@ -153,8 +152,8 @@ def check_arguments(merged: JsonObject, variables: Set[str]) -> Arguments:
         raise _invalid(_BAD_CONTINUE)
     if arguments.sanitize_control_tokens and not tokenize:
         raise _invalid(_BAD_SANITIZE)
-    used = [name for name in _TOKENIZER_ARGUMENTS if merged.get(name)]
-    if tokenize and used:
+    used = [name for name in _TOKENIZER_ARGUMENTS if merged.get(name)] if tokenize else []
+    if used:
         raise RowError(
             ErrorCode.UNSUPPORTED_REQUEST,
             f"chat_template_kwargs {', '.join(used)} together with tokenize are not supported. "
@@ -162,6 +161,14 @@ def check_arguments(merged: JsonObject, variables: Set[str]) -> Arguments:
             parameter="chat_template_kwargs",
         )
     return arguments
+
+
+def _check_taken(merged: JsonObject, variables: Set[str]) -> None:
+    for name in _TAKEN.keys() & merged:
+        raise _invalid(f"{_TAKEN[name]} got multiple values for argument '{name}'")
+    for name in _TAKEN_IN_TEMPLATE.keys() & merged & variables:
+        function = _TAKEN_IN_TEMPLATE[name]
+        raise _invalid(f"{function} got multiple values for keyword argument '{name}'")
 
 
 def _update(merged: JsonObject, given: JsonObject) -> None:

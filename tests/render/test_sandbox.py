@@ -90,6 +90,17 @@ USES = [
     "{% endfor %}",
     "{% set ns = namespace(n=0, f=s.upper) %}{% for x in l %}{% set ns.n = ns.n + x %}{% endfor %}"
     "{{ ns.n }}{{ ns.f() }}{{ ns.nope }}",
+    "{% set ns = {'n': 1, 'f': s.upper} %}{{ ns.n }}{{ ns.f() }}{{ ns.nope is defined }}"
+    "{% if true %}{% set ns = namespace(n=2) %}{% endif %}{{ ns.n }}{{ ns.nope is defined }}",
+    "{% set d2 = {'x': missing} %}{{ d2.x is defined }}{{ d2['x'] is defined }}{{ d2.y is none }}"
+    "{% if d2.x or d2.y or d2['z'] %}a{% elif d.a and not d.nope %}b{% endif %}",
+    "{% for loop in [{'index': 7}] %}{{ loop.index }}{% endfor %}",
+    "{% set loop = {'first': 5} %}{{ loop.first }}{% for x in l %}{{ x }}{% endfor %}",
+    "{{ l[0] }}{{ l[-3] }}{{ l[3] }}{{ l[5] }}{{ l[-4] }}"
+    "{{ s[0] }}{{ (1, 2)[1] }}{{ {0: 3}[0] }}{{ d[0] }}",
+    "{{ ' x ' | trim }}{{ 5 | trim }}{{ none | trim }}{{ missing | trim }}{{ l | trim }}",
+    "{{ s.find('t', 3) }}{{ s.split(',') }}{{ l.split(',') }}{{ d.split(',') }}{{ 'a' | upper }}",
+    "{{ namespace({'a': 1}, b=2).b }}{{ namespace(self=1).self }}{{ namespace(1) }}",
     "{% macro m(a, b=2) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{% endmacro %}"
     "{{ m(1) }}{{ m(1, b=3) }}{{ m(1, 2, 3, c=4) }}{% for x in l %}{{ m(x) }}{% endfor %}",
     "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}",
@@ -130,25 +141,42 @@ def test_everyday_templates_give_the_same(template: str) -> None:
 
 
 def expressions() -> st.SearchStrategy[str]:
-    names = st.sampled_from(["d", "s", "l", "messages", "missing", "namespace", "'a,b'", "1"])
+    names = st.sampled_from(
+        ["d", "s", "l", "messages", "missing", "namespace", "ns", "loop", "'a,b'", "1"]
+    )
     attributes = st.sampled_from(
         [*dir(str), *dir(dict), *dir(list), "a", "nested", "role", "x", "_x", "index"]
     )
-    arguments = st.sampled_from(["", "1", "','", "s", "d", "'a', 'b'", "**d.nested"])
+    arguments = st.sampled_from(["", "1", "','", "s", "d", "'a', 'b'", "**d.nested", "sep=','"])
     step = st.one_of(
         attributes.map(lambda name: f".{name}"),
         attributes.map(lambda name: f"['{name}']"),
         attributes.map(lambda name: f" | attr('{name}')"),
         arguments.map(lambda given: f"({given})"),
-        st.just("[0]"),
+        st.sampled_from(["[0]", "[1]", "[-1]", "[-4]", "[d.a]", "[0:1]", "[true]"]),
     )
     steps = st.lists(step, max_size=4).map("".join)
     return st.tuples(names, steps).map("".join)
 
 
-@given(expressions())
-def test_any_expression_gives_the_same(expression: str) -> None:
-    template = "{% for x in [0] %}{{ " + expression + " }}{% endfor %}"
+PLACES = [
+    "{{ E }}",
+    "{% if E %}yes{% elif not E %}no{% endif %}",
+    "{% if (E or missing) and not (d.nope or E) %}yes{% else %}no{% endif %}",
+    "{{ E is defined }}",
+    "{{ E is not defined or E is none }}",
+    "{{ E is string }}{{ E is true }}{{ E is undefined }}",
+    "{{ E | trim }}",
+    "{{ E | trim(',') }}",
+    "{{ 'yes' if E else 'no' }}",
+]
+
+
+@given(expressions(), st.sampled_from(PLACES))
+def test_any_expression_gives_the_same(expression: str, place: str) -> None:
+    body = place.replace("E", expression)
+    template = "{% set ns = namespace(a=1, f=s.format, nested=d) %}"
+    template += "{% for x in [0] %}" + body + "{% endfor %}"
     fast, stock = outcome(FAST, template), outcome(STOCK, template)
     assert without_addresses(fast) == without_addresses(stock)
 

@@ -121,7 +121,8 @@ def theirs(template: str, chat: dict[str, Any], *, generate: bool) -> str:
             [messages], chat_template=template, add_generation_prompt=generate, **given
         )
     except Exception as error:
-        return f"failed: {error.message if isinstance(error, TemplateError) else error}"
+        message = error.message if isinstance(error, TemplateError) else error
+        return without_call(f"failed: {message}")
     return str(rendered[0])
 
 
@@ -132,9 +133,12 @@ def ours(
     try:
         return templates.compile(template).render({**given, "add_generation_prompt": generate})
     except RowError as error:
-        message = error.message.replace("The chat template failed: ", "failed: ")
-        # How far the recursion was, and thus in what call it ended, is not the template's.
-        return message.split(" while calling")[0]
+        return without_call(error.message.replace("The chat template failed: ", "failed: "))
+
+
+def without_call(message: str) -> str:
+    """How far a recursion was, and thus in what call it ended, is not the template's."""
+    return message.split(" while calling")[0]
 
 
 @pytest.mark.parametrize(
