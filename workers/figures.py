@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,11 @@ from promptmill.schemas.request import EncodedBatch, RawRow, Reject, TokenRow
 
 CONTENT_CHARS = 120
 """Characters shown on each side of a cut, and twice as many of a reject."""
+MOST_KINDS = 32
+"""Kinds of warnings that a shard tells apart."""
+OTHERS = "others"
+LONGEST_KIND = 100
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 TOO_LONG = {ErrorCode.PROMPT_TOO_LONG, ErrorCode.DROPPED_OVERLONG}
 
 
@@ -48,7 +54,9 @@ class FigureCounter:
             for span in row.spans:
                 self._media_tokens[span.modality.value] += span.length
             if row.warnings:
-                self._warnings.update({warning.partition(":")[0] for warning in row.warnings})
+                for kind in {kind_of(warning) for warning in row.warnings}:
+                    known = kind in self._warnings or len(self._warnings) < MOST_KINDS
+                    self._warnings[kind if known else OTHERS] += 1
         cut = [row for row in rows if row.truncated_left or row.truncated_right]
         for row in cut:
             self._add_cut(row)
@@ -86,6 +94,16 @@ class FigureCounter:
             other_blocks=self._other.blocks(),
             cuts_not_compared=self._not_compared,
         )
+
+
+def kind_of(warning: str) -> str:
+    """What a warning has in common with others of its kind: no numbers, nothing of the row.
+
+    >>> kind_of("2 control tokens in content")
+    'N control tokens in content'
+    """
+    named = QUOTED.sub("...", warning.partition(":")[0])
+    return re.sub(r"\d+", "N", named)[:LONGEST_KIND]
 
 
 def start_of(row: RawRow) -> str:

@@ -13,6 +13,7 @@ from promptmill.schemas.figures import Cuts
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.run import Receipt
+from promptmill.workers.figures import kind_of
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.progress import LineReporter
 from promptmill.workers.run import run
@@ -85,3 +86,8 @@ def test_content_only_when_it_is_asked_for(receipts: Callable[..., list[Receipt]
 def test_figures_add_up_and_stay_small() -> None:
     cuts = sum([Cuts(rows=1, tokens=n, most=n) for n in range(10)], Cuts())
     assert (cuts.rows, cuts.tokens, cuts.most) == (10, 45, 9)
+
+
+def test_kinds_of_warnings_are_few() -> None:
+    assert kind_of("double_bos: the prompt starts with two BOS ids (1)") == "double_bos"
+    assert kind_of("messages[12].name 'Anna' is ignored") == "messages[N].name ... is ignored"

@@ -1,0 +1,81 @@
+"""The run report as a person sees it: drawn, legible, reachable by keyboard, on its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEMO = Path(__file__).resolve().parents[2] / "static" / "demo"
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a run over the demo's rows, and two that are rejected."""
+    folder = tmp_path_factory.mktemp("report")
+    bad = [{"id": HOSTILE, "messages": HOSTILE}, {"id": "long", "prompt": f"{HOSTILE} " * 999}]
+    (folder / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bad))
+    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "--local"]
+    command += ["-i", str(DEMO / "requests.jsonl"), "-i", str(folder / "bad.jsonl")]
+    command += ["-o", str(folder / "out")]
+    command += ["--model", str(DEMO / "model"), "--allowed-media-root", str(DEMO)]
+    command += ["--max-model-len", "2048", "--rows-per-shard", "200", "--report-content"]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / "out" / "_promptmill" / "report.html"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_drawn_and_legible(open_page: Callable[..., Any], report: Path, scheme: str) -> None:
+    opened = open_page(report, scheme=scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert opened.faint_texts() == []
+    for chart, least in (("lengths", 5), ("throughput", 3), ("modalities", 2), ("stages", 3)):
+        boxes = [bar.bounding_box() for bar in opened.page.locator(f"#{chart} rect.bar").all()]
+        drawn = [box for box in boxes if box and box["width"] > 0 and box["height"] > 0]
+        assert len(drawn) >= least, chart
+        assert len({round(box["height"] + box["width"], 1) for box in drawn}) > 1, chart
+    assert opened.page.locator("#lengths line.limit").count() == 1
+    assert "max_model_len 2,048" in opened.page.locator("#lengths .limit-label").text_content()
+    assert opened.page.title() != "taken"
+    assert (opened.complaints, opened.requests) == ([], [])
+
+
+def test_everything_is_reached_by_keyboard(open_page: Callable[..., Any], report: Path) -> None:
+    opened = open_page(report)
+    keys, page = opened.page.keyboard, opened.page
+    background = "getComputedStyle(document.body).backgroundColor"
+    reached = []
+    for _ in range(40):
+        keys.press("Tab")
+        reached.append(opened.focused())
+        if reached[-1] == "body":
+            break
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", reached[-1]
+        if reached[-1] == "theme":
+            before = page.evaluate(background)
+            keys.press("Enter")
+            assert page.evaluate(background) != before
+            assert opened.faint_texts() == []
+        if reached[-1] == "summary":
+            keys.press("Enter")
+            assert page.evaluate("document.activeElement.parentElement.open")
+        if reached[-1] == "copy":
+            keys.press("Enter")
+            page.wait_for_function("document.activeElement.textContent !== 'Copy'")
+    assert {"a", "theme", "summary", "command", "copy"} <= set(reached)
+    assert reached.count("summary") == page.locator("summary").count()
+    assert (opened.complaints, opened.requests) == ([], [])
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(
+    open_page: Callable[..., Any], report: Path
+) -> None:
+    opened = open_page(report, width=380)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 380
