@@ -79,6 +79,7 @@ class RayFleet:
         self._members: dict[ObjectRef[bool], _Member] = {}
         self._started = self._bad_starts = 0
         self._next_look = 0.0
+        self._finished = False
         self._short_since, self._patience = time.monotonic(), SHORT_SECONDS
 
     def start(self) -> None:
@@ -130,6 +131,7 @@ class RayFleet:
                 "the run."
             ) from error
         self._end_silent(snapshot)
+        self._finished = snapshot.finished
         if not snapshot.finished and snapshot.failure is None:
             self._follow_cluster()
             self._fill(self._size.wanted(snapshot, len(self._members)))
@@ -140,7 +142,7 @@ class RayFleet:
         """Let the workers give up what is under way, then end what the run has on Ray."""
         if not ray.is_initialized():
             return
-        if self._members:
+        if self._members and not self._finished:  # else they wait for work at most
             with contextlib.suppress(RayError):  # the queue may be gone
                 told: ObjectRef[None] = self._queue.stop.remote()
                 ray.get(told, timeout=STOP_SECONDS)

@@ -54,6 +54,9 @@ class Heartbeat:
 
     def _beat(self) -> None:
         while not self._over.wait(self._lease.sign_of_life):
-            stalled = time.monotonic() - self._moved > self._stall
+            still = time.monotonic() - self._moved
+            if still < self._lease.sign_of_life:
+                continue  # the batch was one
+            stalled = still > self._stall
             if stalled or not self._queue.renew(self._lease.id):
                 return

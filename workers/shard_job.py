@@ -29,7 +29,7 @@ from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.request import EncodedBatch, RawRow, Reject
 from promptmill.schemas.run import EngineUse, Receipt, RejectExample, Totals, WrittenFile
-from promptmill.workers.batches import batches
+from promptmill.workers.batches import BATCH_ROWS, batches
 from promptmill.workers.counts import add_examples, batch_totals
 from promptmill.workers.figures import FigureCounter
 from promptmill.workers.leases import Blame, Lease, RowRange
@@ -38,8 +38,12 @@ from promptmill.workers.stopwatch import Stopwatch
 
 log = logging.getLogger(__name__)
 
+AHEAD_SECONDS = 1.0
+AHEAD_ROWS = 4 * BATCH_ROWS
+"""What is announced at once at most: after a death all of it is gone through row by row."""
+
 Begin = Callable[[RowRange | None, Totals], bool]
-"""Told before every batch which rows come and what is done; False: the lease is void."""
+"""Told before rows are taken which ones come and what is done; False: the lease is void."""
 
 
 class LeaseLost(Exception):
@@ -94,6 +98,8 @@ class _Attempt:
         self._figures = FigureCounter(job.folder.shards, content=job.options.report_content)
         self._started = time.time()
         self._watch = Stopwatch()
+        self._started = time.monotonic()
+        self._announced = RowRange(0, 0)
         self._engine_before = replace(encoder.tokenizer.engine.counts)
 
     def run(self) -> Receipt:
@@ -155,9 +161,8 @@ class _Attempt:
         lease = self._lease
         alone = [*lease.careful, *(RowRange(row, row + 1) for row in lease.guilty)]
         for batch in self._watch.each("read", batches(reader, alone)):
-            rows = RowRange(batch[0].row_index, batch[-1].row_index + 1)
-            self._announce(rows)
-            if (blame := lease.guilty.get(rows.start)) is not None:
+            self._announce_batch(batch)
+            if (blame := lease.guilty.get(batch[0].row_index)) is not None:
                 encoded = EncodedBatch([], [_untouched(batch[0], blame)])
             else:
                 encoded = self._encode(batch)
@@ -178,6 +183,21 @@ class _Attempt:
         except BaseException as error:  # a panic in Rust is no Exception
             log.exception("rows %d to %d failed", batch[0].row_index, batch[-1].row_index)
             raise EncodeFailed(type(error).__name__) from error
+
+    def _announce_batch(self, batch: list[RawRow]) -> None:
+        """Say that these rows come, and those of about a second after them.
+
+        One queue serves all workers: a call for every batch would be too many.
+        """
+        rows, alone = RowRange(batch[0].row_index, batch[-1].row_index + 1), len(batch) == 1
+        if not alone and self._announced.start <= rows.start and rows.stop <= self._announced.stop:
+            return
+        if not alone:
+            pace = self._totals.lines / max(time.monotonic() - self._started, 1e-3)
+            ahead = min(int(pace * AHEAD_SECONDS), AHEAD_ROWS)
+            rows = RowRange(rows.start, max(rows.stop, rows.start + ahead))
+        self._announced = rows
+        self._announce(rows)
 
     def _announce(self, rows: RowRange | None) -> None:
         if not self._begin(rows, self._totals):

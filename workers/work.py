@@ -24,12 +24,18 @@ from promptmill.workers.tuning import calm_collector
 
 log = logging.getLogger(__name__)
 
-WAIT_SECONDS = 0.5
-"""Between two questions for work while others hold all of it."""
+WAIT_SECONDS, MOST_WAIT_SECONDS = 0.5, 5.0
+"""Between two questions for work while others hold all of it: longer each time, as one queue hears
+them all."""
 RECYCLE_ROWS = 10_000_000
 """Rows after which a worker is replaced by a fresh one."""
 RECYCLE_GROWTH = 2 << 30
 """Bytes of memory above its start at which a worker is replaced."""
+
+
+def wait_seconds(waits: int) -> float:
+    """How long a worker waits that has waited so often without getting work."""
+    return min(WAIT_SECONDS * 2.0 ** min(waits, 10), MOST_WAIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +90,15 @@ class Worker:
 
     def run(self) -> bool:
         """Work; True when a fresh worker should go on, False when nothing is left to do."""
+        waits = 0
         while not self.departure.asked:
             if (lease := self._queue.lease(self._name)) is Order.STOP:
                 return False
             if lease is Order.WAIT:
-                time.sleep(WAIT_SECONDS)
+                time.sleep(wait_seconds(waits))
+                waits += 1
                 continue
+            waits = 0
             self._attempt(lease)
             if self._worn():
                 break

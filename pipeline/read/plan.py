@@ -9,7 +9,7 @@ from promptmill.pipeline.read.cuts import ShardSize
 from promptmill.pipeline.read.inputs import find_inputs
 from promptmill.pipeline.read.scan import FileScan, scan_file
 from promptmill.schemas.options import JobOptions
-from promptmill.schemas.shard import InputFile, Plan, Shard
+from promptmill.schemas.shard import InputFile, Plan, Shards
 
 SHARDS_WANTED: Final = 4_000
 SMALLEST_SHARD_BYTES: Final = 8 << 20
@@ -28,7 +28,7 @@ def plan_input(options: JobOptions) -> Plan:
     """
     found = find_inputs(options.input)
     wanted = shard_size(found.files, options)
-    return make_plan(found.files, [scan_file(file, wanted) for file in found.files], found.warnings)
+    return make_plan(found.files, (scan_file(file, wanted) for file in found.files), found.warnings)
 
 
 def shard_size(files: Iterable[InputFile], options: JobOptions) -> ShardSize:
@@ -39,7 +39,7 @@ def shard_size(files: Iterable[InputFile], options: JobOptions) -> ShardSize:
 
 
 def make_plan(
-    files: Sequence[InputFile], scans: Sequence[FileScan], warnings: Sequence[str] = ()
+    files: Sequence[InputFile], scans: Iterable[FileScan], warnings: Sequence[str] = ()
 ) -> Plan:
     """Number the slices of all files through.
 
@@ -48,13 +48,12 @@ def make_plan(
         scans: one for each, in the same order.
         warnings: of finding them; those of the scans follow.
     """
-    slices = [(file, part) for file, scan in zip(files, scans, strict=True) for part in scan.slices]
-    return Plan(
-        files=tuple(files),
-        shards=tuple(
-            Shard(index, file, part.start, part.stop, part.first_row, part.rows, part.skip)
-            for index, (file, part) in enumerate(slices)
-        ),
-        content={file.name: scan.sha256 for file, scan in zip(files, scans, strict=True)},
-        warnings=(*warnings, *(text for scan in scans for text in scan.warnings)),
-    )
+    shards = Shards(tuple(files))
+    content: dict[str, str] = {}
+    said = list(warnings)
+    for number, (file, scan) in enumerate(zip(files, scans, strict=True)):
+        for part in scan.slices:
+            shards.append(number, *part)
+        content[file.name] = scan.sha256
+        said += scan.warnings
+    return Plan(tuple(files), shards, content, tuple(said))

@@ -10,7 +10,7 @@ import pytest
 from facts import tokenizer_facts
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import EngineName, JobOptions, OnError
-from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Plan
+from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Plan, Shards
 from promptmill.workers.fingerprint import (
     NOT_IN_THE_BYTES,
     differences,
@@ -29,7 +29,7 @@ BUNDLE = ModelBundle(
     derived_max_model_len=100,
 )
 FILE = InputFile("/a/in.jsonl", "in.jsonl", InputKind.JSONL, InputCompression.NONE, 10)
-PLAN = Plan(files=(FILE,), shards=(), content={"in.jsonl": "aa"})
+PLAN = Plan(files=(FILE,), shards=Shards(), content={"in.jsonl": "aa"})
 OPTIONS = JobOptions(input=("/a/in.jsonl",), output="/out", model="m")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PLAIN = identity(PLAN, BUNDLE, OPTIONS, NOON)

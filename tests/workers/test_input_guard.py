@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from promptmill.schemas.errors import JobError
-from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Plan
+from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Plan, Shards
 from promptmill.workers.input_guard import check_inputs
 
 LONG_AGO = 0.0
@@ -16,7 +16,7 @@ LONG_AGO = 0.0
 
 def plan(path: Path) -> Plan:
     file = InputFile(str(path), path.name, InputKind.JSONL, InputCompression.NONE, 3)
-    return Plan((file,), (), {path.name: hashlib.sha256(path.read_bytes()).hexdigest()})
+    return Plan((file,), Shards(), {path.name: hashlib.sha256(path.read_bytes()).hexdigest()})
 
 
 def test_a_changed_file_is_found_whatever_its_time_says(tmp_path: Path) -> None:

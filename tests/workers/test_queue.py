@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.run import Totals
-from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Shard
+from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Shard, Shards
 from promptmill.workers.breaker import BREAKER_ROWS
 from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Work
 from promptmill.workers.queue import LEASE_SECONDS, JobQueue
@@ -304,6 +305,28 @@ def test_a_call_costs_the_same_however_many_leases_there_are() -> None:
         return [instructions(call) for call in calls]
 
     assert cost(50) == cost(5000)
+
+
+def test_finished_shards_take_no_memory() -> None:
+    count = 10_000
+    plan = Shards((FILE,))
+    for n in range(count):
+        plan.append(0, n * 10, n * 10 + 10, n * 10, 10, 0)
+    jobs = JobQueue(Work(plan), now=Clock())
+    held = [take(jobs) for _ in range(100)]
+    tracemalloc.start()
+    try:
+        while len(held) > 1:
+            lease = held.pop(0)
+            jobs.begin(lease.id, RowRange(0, 10), Totals())
+            jobs.commit(lease.id, lease.shard.index, GOOD)
+            if isinstance(answer := jobs.lease("w"), Lease):
+                held.append(answer)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert jobs.snapshot().shards_done == count - 1
+    assert grown < 16 * count, "less than the smallest object for each"
 
 
 def instructions(call: Callable[[], object]) -> int:
