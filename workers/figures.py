@@ -102,7 +102,8 @@ def kind_of(warning: str) -> str:
     >>> kind_of("2 control tokens in content")
     'N control tokens in content'
     """
-    named = QUOTED.sub("...", warning.partition(":")[0])
+    word = warning.partition(":")[0]
+    named = word if word.isidentifier() else QUOTED.sub("...", warning)
     return re.sub(r"\d+", "N", named)[:LONGEST_KIND]
 
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import RunState
-from promptmill.workers.driver_lock import read_driver, runs_here
+from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.summary import summary
 
 
-def status(root: Path) -> Iterator[str]:
-    """Lines: how far the run is, who works on it, what came of it.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A run's state at one moment."""
+
+    lines: tuple[str, ...]
+    """How far it is, who works on it, what came of it."""
+    percent: int
+    goes_on: bool
+    """Whether a driver works on it, as far as can be seen from here."""
+
+
+def look(root: Path) -> Look:
+    """Look at a run.
 
     Raises:
         JobError: no run was started in this folder, or its files are damaged.
@@ -23,18 +35,21 @@ def status(root: Path) -> Iterator[str]:
     record = folder.read_record()
     if record is None:
         raise JobError(f"{root} holds no promptmill run.")
-    ledger = read_ledger(folder)
-    yield f"job {record.fingerprint[:12]}, started {record.started}"
+    driver, ledger = read_driver(folder), read_ledger(folder)
+    head = f"job {record.fingerprint[:12]}, started {record.started}"
     if record.state is RunState.FINISHED and record.totals is not None:
-        yield f"100 %, finished {record.finished}"
-        yield from summary(record.totals, ledger.examples, folder)
-        return
-    yield from _driver(folder)
-    yield _committed(ledger, record.shards)
+        said = summary(record.totals, ledger.examples, folder)
+        return Look((head, f"100 %, finished {record.finished}", *said), 100, goes_on=False)
+    percent = min(99, 100 * len(ledger.committed) // max(1, record.shards))
+    if driver is not None and driver.pace is not None:
+        percent = driver.pace.percent
+    goes_on = driver is not None and runs_here(driver) is not False
+    failure = [] if goes_on or record.failure is None else [f"failed: {record.failure}"]
+    lines = (head, *failure, *_driver(driver), _committed(ledger, record.shards))
+    return Look(lines, percent, goes_on)
 
 
-def _driver(folder: OutputFolder) -> Iterator[str]:
-    driver = read_driver(folder)
+def _driver(driver: DriverState | None) -> Iterator[str]:
     if driver is None:
         yield "stopped before its end; the same command continues it"
         return

@@ -90,4 +90,5 @@ def test_figures_add_up_and_stay_small() -> None:
 
 def test_kinds_of_warnings_are_few() -> None:
     assert kind_of("double_bos: the prompt starts with two BOS ids (1)") == "double_bos"
+    assert kind_of("messages[1]: a part was left out") == "messages[N]: a part was left out"
     assert kind_of("messages[12].name 'Anna' is ignored") == "messages[N].name ... is ignored"

@@ -18,7 +18,7 @@ from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.progress import Pace
 from promptmill.workers.run import Outcome, run
-from promptmill.workers.status import status
+from promptmill.workers.status import look
 
 Row = dict[str, Json]
 
@@ -267,7 +267,7 @@ def test_an_input_without_rows_is_a_finished_run(bench: Bench) -> None:
 
 def test_status_of_a_finished_run(bench: Bench) -> None:
     bench.run([*good_rows(2), {"id": "bad", "messages": 1}])
-    lines = "\n".join(status(bench.out))
+    lines = "\n".join(look(bench.out).lines)
     assert "100 %" in lines
     assert "3 prompts in, 2 rows out" in lines
     assert "1 invalid_request, first in in.jsonl row 2" in lines

@@ -10,9 +10,25 @@ import typer
 
 def status(
     output: Annotated[Path, typer.Argument(help="The output folder.", metavar="OUT")],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again and again until the run is over.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write a page about it; with --watch it renews itself.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Progress and totals of a run, also while it runs and from another machine."""
-    from promptmill.workers.status import status as lines  # see app.py
+    from promptmill.workers import watch as watching  # see app.py
+    from promptmill.workers.output_folder import OutputFolder
+    from promptmill.workers.status import look
 
-    for line in lines(output):
+    if watch:
+        with watching.screen() as show:
+            watching.watch(output, html, show)
+        return
+    seen = look(output)
+    if html is not None:
+        watching.write_page(OutputFolder(output), html)
+    for line in seen.lines:
         typer.echo(line)

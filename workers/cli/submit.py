@@ -68,14 +68,14 @@ def _finished(job: JobOptions) -> int | None:
     run on the cluster is asked to look.
     """
     from promptmill.workers.output_folder import OutputFolder
-    from promptmill.workers.status import status
+    from promptmill.workers.status import look
 
     if "://" in job.output:
         return None
     record = OutputFolder(Path(job.output)).read_record()
     if record is None or record.totals is None:
         return None
-    for line in status(Path(job.output)):
+    for line in look(Path(job.output)).lines:
         typer.echo(line)
     limit = job.max_rejects
     return 3 if limit is not None and record.totals.rows_rejected > limit else 0
