@@ -98,7 +98,7 @@ class _Attempt:
         self._figures = FigureCounter(job.folder.shards, content=job.options.report_content)
         self._started = time.time()
         self._watch = Stopwatch()
-        self._started = time.monotonic()
+        self._began = time.monotonic()
         self._announced = RowRange(0, 0)
         self._engine_before = replace(encoder.tokenizer.engine.counts)
 
@@ -193,7 +193,7 @@ class _Attempt:
         if not alone and self._announced.start <= rows.start and rows.stop <= self._announced.stop:
             return
         if not alone:
-            pace = self._totals.lines / max(time.monotonic() - self._started, 1e-3)
+            pace = self._totals.lines / max(time.monotonic() - self._began, 1e-3)
             ahead = min(int(pace * AHEAD_SECONDS), AHEAD_ROWS)
             rows = RowRange(rows.start, max(rows.stop, rows.start + ahead))
         self._announced = rows
