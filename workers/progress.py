@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -87,9 +88,34 @@ class Reporter(Protocol):
         """Leave the terminal as it was."""
 
 
-def reporter(stream: TextIO = sys.stderr) -> Reporter:
-    """A bar where `stream` is a terminal, plain lines otherwise."""
-    return BarReporter() if stream.isatty() else LineReporter(stream)
+def reporter(stream: TextIO = sys.stderr, *, quiet: bool = False) -> Reporter:
+    """A bar where `stream` is a terminal, plain lines otherwise; warnings alone where quiet."""
+    if quiet:
+        return QuietReporter(stream)
+    drawn = stream.isatty() and os.environ.get("TERM") != "dumb"
+    return BarReporter() if drawn else LineReporter(stream)
+
+
+class QuietReporter:
+    """Lets warnings through."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def say(self, line: str) -> None:
+        """See `Reporter`."""
+        if line.startswith("warning:"):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    def show(self, snapshot: Snapshot, pace: Pace) -> None:
+        """See `Reporter`."""
+
+    def finish(self, snapshot: Snapshot, pace: Pace) -> None:
+        """See `Reporter`."""
+
+    def close(self) -> None:
+        """See `Reporter`."""
 
 
 class LineReporter:

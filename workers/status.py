@@ -34,7 +34,7 @@ def look(root: Path) -> Look:
     folder = OutputFolder(root)
     record = folder.read_record()
     if record is None:
-        raise JobError(f"{root} holds no promptmill run.")
+        raise JobError(f"{root} holds no promptmill run. Name the folder that a run wrote to.")
     driver, ledger = read_driver(folder), read_ledger(folder)
     head = f"job {record.fingerprint[:12]}, started {record.started}"
     if record.state is RunState.FINISHED and record.totals is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = re.compile(r"\x08\nExamples:\n((?:  .*\n)+)")
+"""As they stand at the end of a command's help."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -34,4 +37,4 @@ def options_page() -> str:
         text=True,
         env={**os.environ, "NO_COLOR": "1"},
     )
-    return done.stdout
+    return EXAMPLES.sub(r"**Examples**:\n\n```console\n\1```\n", done.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,8 @@ from promptmill.pipeline.labels import labels_of
 from promptmill.schemas.columns import stored_name
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.request import Ids
+
+log = logging.getLogger(__name__)
 
 BATCH_ROWS = 1024
 
@@ -56,6 +59,7 @@ def part_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
     Raises:
         JobError: it cannot be read.
     """
+    log.info("reading %s", path.name)
     schema = part_schema(path)
     names = {name: stored_name(name, schema.names) for name in columns}
     found = {name: stored for name, stored in names.items() if stored is not None}

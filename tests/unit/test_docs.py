@@ -8,7 +8,6 @@ import typer
 from typer.core import TyperGroup
 
 from promptmill.schemas.columns import COLUMNS
-from promptmill.schemas.errors import ErrorCode
 from promptmill.workers.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,12 +29,6 @@ def options_of_the_command_line() -> set[str]:
     parameters = [parameter for command in commands for parameter in command.params]
     names = (name for one in parameters for name in (*one.opts, *one.secondary_opts))
     return {*names, "--help"}
-
-
-def test_every_error_code_has_its_line() -> None:
-    table = (ROOT / "docs" / "output.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-    assert {str(code) for code in ErrorCode} <= documented
 
 
 def test_every_column_has_its_line() -> None:

@@ -135,13 +135,6 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_failures_are_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "promptmill.workers.cli", "status", str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == f"promptmill: {tmp_path} holds no promptmill run.\n"
-
-
 def test_a_job_file_brings_no_code(tmp_path: Path) -> None:
     config = tmp_path / "job.yaml"
     config.write_text("media_family: family.py\n")

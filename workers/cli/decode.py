@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from promptmill.workers.cli.voice import VOICE
+
 
 def decode(
     inputs: Annotated[
@@ -42,4 +44,4 @@ def decode(
         thinking=thinking,
         tool_calls=tool_calls,
     )
-    decode_outputs(job, typer.echo)
+    decode_outputs(job, VOICE.say)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from promptmill.schemas.export import ExportTo
+from promptmill.workers.cli.voice import VOICE
 
 
 def export(
@@ -33,4 +34,4 @@ def export(
     done = write(output, to, destination)
     for note in done.notes:
         typer.echo(f"warning: {note}", err=True)
-    typer.echo(f"{counted(done.rows, 'row')}, {counted(done.tokens, 'token')}: {destination}")
+    VOICE.say(f"{counted(done.rows, 'row')}, {counted(done.tokens, 'token')}: {destination}")

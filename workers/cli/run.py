@@ -6,6 +6,7 @@ import typer
 
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.cli.options import takes_job
+from promptmill.workers.cli.voice import VOICE
 
 
 @takes_job
@@ -18,7 +19,7 @@ def run(job: JobOptions) -> None:
     leave_pandas_out()
     if job.local:
         bound_memory()
-    outcome = run_life.run(job, reporter())
+    outcome = run_life.run(job, reporter(quiet=VOICE.quiet))
     for line in outcome.lines:
-        typer.echo(line)
+        VOICE.say(line)
     raise typer.Exit(outcome.exit_code)

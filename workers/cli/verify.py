@@ -48,7 +48,7 @@ def verify(
     size = None if sample == "all" else _size(sample)
     run = FinishedRun.open(output)
     if run is None:
-        raise JobError(f"{output} holds no promptmill run.")
+        raise JobError(f"{output} holds no promptmill run. Name the folder that a run wrote to.")
     made = verify_run(
         run,
         Server(server, api_key=api_key, timeout=timeout, connections=connections),

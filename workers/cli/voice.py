@@ -1,0 +1,38 @@
+"""How much a command says. The command line sets it once, before the command begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import typer
+
+from promptmill.workers.cli.logs import show_all
+
+
+@dataclass(slots=True)
+class Voice:
+    """What `--quiet` and `--verbose` asked for."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+    def set(self, *, quiet: bool, verbose: bool) -> None:
+        """Take what a command line says.
+
+        Raises:
+            typer.BadParameter: it asks for both.
+        """
+        if quiet and verbose:
+            raise typer.BadParameter("--quiet and --verbose exclude each other; give one")
+        self.quiet, self.verbose = quiet, verbose
+        if verbose:
+            show_all()
+
+    def say(self, line: str) -> None:
+        """Print what a person may want to know, and a program does not need."""
+        if not self.quiet:
+            typer.echo(line)
+
+
+VOICE = Voice()
+"""Of this process."""
