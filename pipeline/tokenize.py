@@ -98,6 +98,12 @@ class TextTokenizer:
         """Ids as text, special tokens spelled out."""
         return self._decoder.decode(token_ids)
 
+    def piece(self, token_id: int) -> str:
+        """One id as text; the bytes of a part of a character as `\\x..`."""
+        text = self.decode([token_id])
+        (piece,) = self._decoder.pieces([token_id]) if "\ufffd" in text else [None]
+        return text if piece is None else piece.decode("utf-8", "backslashreplace")
+
     def encode(self, jobs: Sequence[TextJob]) -> list[Tokens | RowError]:
         """One result a job, in order."""
         results: list[Tokens | RowError | None] = [None] * len(jobs)

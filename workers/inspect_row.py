@@ -1,8 +1,8 @@
-"""Finds the row to look at: in an input, or in the input of a finished run."""
+"""Finds the row to look at: in an input, or in a finished run and the input that it was made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +13,13 @@ from promptmill.pipeline.model.bundle_cache import load_bundle_cached
 from promptmill.pipeline.parse.rows import parse_row
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.pipeline.read.rows import read_shard
+from promptmill.pipeline.read.stored import StoredPart
 from promptmill.schemas.errors import JobError
-from promptmill.schemas.options import JobOptions
+from promptmill.schemas.options import EngineName, JobOptions
 from promptmill.schemas.request import RawRow
-from promptmill.workers.output_folder import OutputFolder
+from promptmill.schemas.shard import Plan
+from promptmill.workers.finished_run import FinishedRun
+from promptmill.workers.output_folder import PART
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Wanted:
 
     custom_id: str | None = None
     row_index: int | None = None
+    """In the input file, or in a part where one is named."""
     source: str | None = None
 
     def is_row(self, row: RawRow, options: JobOptions) -> bool:
@@ -38,47 +42,102 @@ class Wanted:
         return self.custom_id in names | {name.rpartition("-")[0] for name in names}
 
 
-def inspect_row(options: JobOptions, wanted: Wanted) -> list[Explanation]:
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A row of which every prompt was looked at."""
+
+    prompts: list[Explanation]
+    place: str
+    """Where the row stands."""
+    notes: Sequence[str] = ()
+    """What was noticed beside the row's own warnings."""
+
+
+def inspect_row(options: JobOptions, wanted: Wanted) -> Inspected:
     """Every prompt of one row, taken through the encoder.
 
     Args:
-        options: of a run that might be made, or with a finished run's folder as the only input
-            and no model: that run's own.
+        options: of a run that might be made, or with no model and a finished run as the only
+            input: its folder or one of its parts.
         wanted: the row.
 
     Raises:
         JobError: there is no such row, or the model or the input cannot be used.
     """
-    options, clock = _resolved(options)
-    row = next(_matching(options, wanted), None)
-    if row is None:
-        raise JobError(f"There is no row {wanted.custom_id or wanted.row_index} in the input.")
-    encoder = Encoder(load_bundle_cached(options), options, clock)
-    return explain_row(encoder, row)
-
-
-def _resolved(options: JobOptions) -> tuple[JobOptions, datetime]:
     if options.model:
-        return options, options.clock or datetime.now(UTC).astimezone()
-    record = None
-    if len(options.input) == 1:
-        record = OutputFolder(Path(options.input[0])).read_record()
-    if record is None:
+        clock = options.clock or datetime.now(UTC).astimezone()
+        encoder = _encoder(options, clock)
+        _, row = _find(plan_input(options), options, wanted)
+        return _inspected(row, explain_row(encoder, row))
+    run, part = _run_of(options)
+    plan = run.plan()
+    if part is not None and wanted.row_index is not None:
+        wanted = _place(part, wanted.row_index)
+    shard, row = _find(plan, run.options, wanted)
+    encoder = _encoder(run.options, run.clock)
+    prompts = explain_row(encoder, row)
+    return _inspected(row, prompts, [*_compared(encoder, run, shard, prompts)])
+
+
+def _encoder(options: JobOptions, clock: datetime) -> Encoder:
+    # Offsets tell which characters became which ids, whether they are stored or not.
+    options = options.model_copy(update={"with_offsets": True, "engine": EngineName.TOKENIZERS})
+    return Encoder(load_bundle_cached(options), options, clock)
+
+
+def _inspected(row: RawRow, prompts: list[Explanation], notes: Sequence[str] = ()) -> Inspected:
+    return Inspected(prompts, f"{row.source} row {row.row_index}", notes)
+
+
+def _run_of(options: JobOptions) -> tuple[FinishedRun, StoredPart | None]:
+    """The run that the only input names, and the part if it names one."""
+    path = Path(options.input[0])
+    is_part = PART.fullmatch(path.name) is not None
+    run = FinishedRun.open(path.parent if is_part else path) if len(options.input) == 1 else None
+    if run is None:
         raise JobError(
-            "Name a --model and an input, or the output folder of a finished run, whose options "
-            "are taken."
+            "Name a --model and an input, or the output folder of a finished run (or one of its "
+            "parts), whose options are taken."
         )
-    # What a folder says is not run: a media family of one's own is given again, with the model.
-    made = JobOptions.model_validate({**record.options, "media_family": None})
-    return made, datetime.fromisoformat(record.clock)
+    return run, StoredPart(path) if is_part else None
 
 
-def _matching(options: JobOptions, wanted: Wanted) -> Iterator[RawRow]:
-    for shard in plan_input(options).shards:
+def _place(part: StoredPart, position: int) -> Wanted:
+    """Where the row at a position of a part comes from."""
+    for row in part.read([position]):
+        return Wanted(row_index=int(str(row["row_index"])), source=str(row["source"]))
+    raise JobError(f"{part.path} has no row {position}: it has {part.rows}, counted from 0.")
+
+
+def _find(plan: Plan, options: JobOptions, wanted: Wanted) -> tuple[int, RawRow]:
+    """The number of the row's shard, and the row."""
+    for shard in plan.shards:
         if wanted.row_index is not None and not (
             shard.first_row <= wanted.row_index < shard.first_row + shard.rows
         ):
             continue
         for row in read_shard(shard, options):
             if wanted.is_row(row, options):
-                yield row
+                return shard.index, row
+    name = wanted.custom_id if wanted.row_index is None else wanted.row_index
+    raise JobError(f"There is no row {name} in the input.")
+
+
+def _compared(
+    encoder: Encoder, run: FinishedRun, shard: int, prompts: Sequence[Explanation]
+) -> Iterator[str]:
+    """Whether the run stored what is made of the row now."""
+    if run.folder.read_receipt(shard) is None:
+        yield "The row's part is not written yet."
+        return
+    part = run.part(shard)
+    for one in prompts:
+        position = part.find(one.custom_id)
+        stored = None if position is None else next(part.read([position]))
+        if one.row is None or one.error is not None:
+            if stored is not None:
+                yield f"{one.custom_id} is refused now, and the run stored it."
+        elif stored is None:
+            yield f"{one.custom_id} is made now, and the run rejected it."
+        elif stored["prompt_token_ids"] != encoder.media.stored(one.row).ids.tolist():
+            yield f"The ids that the run stored of {one.custom_id} are others: compare versions."

@@ -47,18 +47,13 @@ class StoredPart:
                 for position in inside:
                     yield with_vllm_names(table.slice(position - start, 1).to_pylist()[0])
 
-    def find(self, custom_id: str) -> list[int]:
-        """The position of the prompt of this id; else those of the prompts `ID-0`, `ID-1`, ..."""
-        numbered: list[int] = []
+    def find(self, custom_id: str) -> int | None:
+        """The position of the prompt of this id."""
         for group, start, _ in self._groups():
-            names = self._read(group, ["custom_id"]).column(0).to_pylist()
-            for position, name in enumerate(names, start):
-                if name == custom_id:
-                    return [position]
-                base, _, number = name.rpartition("-")
-                if base == custom_id and number.isdecimal():
-                    numbered.append(position)
-        return numbered
+            names: list[str] = self._read(group, ["custom_id"]).column(0).to_pylist()
+            if custom_id in names:
+                return start + names.index(custom_id)
+        return None
 
     def _groups(self) -> Iterator[tuple[int, int, int]]:
         """Number, first position and end of every row group."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -85,3 +87,68 @@ def test_wrong_calls(run_folder: Path) -> None:
     missing = CliRunner().invoke(app, ["inspect", out, "--id", "nobody"])
     assert missing.exit_code == 1
     assert "no row" in str(missing.exception)
+    both = CliRunner().invoke(app, ["inspect", out, "--id", "short", "--json", "--html", "a.html"])
+    assert both.exit_code == 2
+    nothing = CliRunner().invoke(app, ["inspect", str(run_folder), "--id", "short"])
+    assert "a finished run" in str(nothing.exception)
+
+
+def test_a_row_of_a_part_by_its_position(run_folder: Path) -> None:
+    (part,) = run_folder.glob("out/part-*.parquet")
+    for position, row in enumerate(pq.read_table(part).to_pylist()):
+        found = inspected(str(part), "--row", str(position))
+        assert row["custom_id"] in {one["custom_id"] for one in found}
+        assert not any(one["notes"] for one in found)
+    beyond = CliRunner().invoke(app, ["inspect", str(part), "--row", "99"])
+    assert "has no row 99" in str(beyond.exception)
+
+
+def test_what_a_run_stored_otherwise_is_told(run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder / "out", tmp_path / "out")
+    (part,) = (tmp_path / "out").glob("part-*.parquet")
+    table = pq.read_table(part)
+    ids = table["prompt_token_ids"].to_pylist()
+    ids[0][0] += 1
+    column = table.schema.get_field_index("prompt_token_ids")
+    changed = table.set_column(column, table.field(column), pa.array(ids, table.field(column).type))
+    pq.write_table(changed, part)
+    (one,) = inspected(str(tmp_path / "out"), "--id", "short")
+    assert "are others" in one["notes"][0]
+    pq.write_table(table.slice(1), part)
+    (one,) = inspected(str(tmp_path / "out"), "--id", "short")
+    assert "the run rejected it" in one["notes"][0]
+
+
+def test_rules_say_where_they_come_from(run_folder: Path, tiny_models: Path) -> None:
+    source, model = str(run_folder / "in.jsonl"), str(tiny_models / "chatml")
+    words = ("-i", source, "--model", model, "--id")
+    (cut,) = inspected(*words, "cut")
+    assert cut["rules"][0].startswith("The row's truncate_prompt_tokens=8 keeps 8 of")
+    (job,) = inspected(*words, "short", "--truncate-prompt-tokens", "3")
+    assert job["rules"][0].startswith("--truncate-prompt-tokens=3 keeps 3 of")
+    assert "the tokenizer's is cut" in job["rules"][0]
+    (all_of_it,) = inspected(*words, "short", "--on-overlong", "truncate")
+    assert "--on-overlong truncate" in all_of_it["rules"][0]
+    assert "cuts nothing" in all_of_it["rules"][0]
+    (refused,) = inspected(*words, "short", "--max-model-len", "8")
+    assert refused["error"]["code"] == "prompt_too_long"
+    assert refused["prompt"].startswith("<|im_start|>")
+    assert refused["budget"]["rendered_tokens"] > 8
+    assert refused["budget"]["kept_tokens"] is None
+    (gated,) = inspected(*words, "short", "--max-model-len", "1")
+    assert gated["rules"][0].startswith("Character gate")
+    assert gated["budget"]["rendered_tokens"] is None
+
+
+def test_a_row_does_not_steer_the_terminal(tiny_models: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    text = "\x1b[2J\x07 \u202e \x9b1m"
+    source.write_text(json.dumps({"id": f"a{text}", "prompt": f"hello {text}"}) + "\n")
+    words = ["inspect", "-i", str(source), "--model", str(tiny_models / "chatml"), "--row", "0"]
+    plain = CliRunner().invoke(app, words).output
+    assert not set("\x1b\x07\u202e\x9b") & set(plain)
+    coloured = CliRunner().invoke(app, words, color=True).output
+    assert "\x1b[1m" in coloured
+    assert "\x1b[2J" not in coloured
+    without = CliRunner().invoke(app, words, color=True, env={"NO_COLOR": "1"}).output
+    assert "\x1b" not in without
