@@ -64,7 +64,9 @@ def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
         counts = _write(job, reader, temporary)
         temporary.replace(job.output)
     except OSError as error:
-        raise JobError(f"-o {job.output} cannot be written: {error.strerror}.") from error
+        raise JobError(
+            f"-o {job.output} cannot be written: {error.strerror}. Check the path and the disk."
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
     say(

@@ -130,7 +130,8 @@ def load_mistral(bundle: ModelBundle) -> Mistral:
     if len(bundle.files) != 1:
         raise JobError(
             f"{bundle.name}: tokenizer mode mistral needs one tekken.json or tokenizer.model.v* "
-            f"file, found {sorted(bundle.files) or 'none'}."
+            f"file, found {sorted(bundle.files) or 'none'}. Put the right one into the folder, "
+            "or give --tokenizer-mode hf."
         )
     name, content = next(iter(bundle.files.items()))
     return _load(name, content)

@@ -26,7 +26,9 @@ def family_source(given: str | None) -> str | None:
     try:
         return Path(given).read_text(encoding="utf-8") + "\n"
     except (OSError, ValueError) as error:
-        raise JobError(f"--media-family {given} cannot be read ({error}).") from error
+        raise JobError(
+            f"--media-family {given} cannot be read ({error}). Check the path."
+        ) from error
 
 
 def register_source(source: str) -> None:

@@ -131,6 +131,7 @@ def _templates(folder: ModelFolder, found: object) -> dict[str, str]:
         if not isinstance(template, str):
             raise JobError(
                 f"{folder.path / 'tokenizer_config.json'}: the chat template {name!r} must be a "
-                f"string, found a {type(template).__name__}."
+                f"string, found a {type(template).__name__}. Mend the file, or give "
+                "--chat-template."
             )
     return dict(by_name)

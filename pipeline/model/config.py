@@ -86,7 +86,7 @@ def _hf_config(folder: ModelFolder) -> PreTrainedConfig:
         except Exception as error:  # config classes raise whatever their checks raise
             raise JobError(
                 f"{folder.path / 'config.json'}: transformers refuses its values "
-                f"({type(error).__name__}: {error})."
+                f"({type(error).__name__}: {error}). Take the config.json that the model came with."
             ) from error
     return cast("PreTrainedConfig", found)
 

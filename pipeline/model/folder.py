@@ -41,7 +41,9 @@ class ModelFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise JobError(f"{self.path / name} cannot be read: {error.strerror}.") from error
+            raise JobError(
+                f"{self.path / name} cannot be read: {error.strerror}. Check its permissions."
+            ) from error
         if data.startswith(_LFS_POINTER):
             raise JobError(
                 f"{self.path / name} is a Git LFS pointer, not the file itself. Run `git lfs pull` "
@@ -59,7 +61,10 @@ class ModelFolder:
         try:
             return None if data is None else data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise JobError(f"{self.path / name} is not UTF-8: {error.reason}.") from error
+            raise JobError(
+                f"{self.path / name} is not UTF-8: {error.reason}. Take the file that the model "
+                "came with."
+            ) from error
 
     def read_json(self, name: str) -> JsonObject | None:
         """A file's JSON object; None where there is no such file.
@@ -79,7 +84,8 @@ class ModelFolder:
             ) from error
         if not isinstance(value, dict):
             raise JobError(
-                f"{self.path / name} must hold a JSON object, found a {type(value).__name__}."
+                f"{self.path / name} must hold a JSON object, found a {type(value).__name__}. "
+                "Take the file that the model came with."
             )
         return value
 
@@ -102,7 +108,8 @@ def locate(model: str, revision: str | None = None) -> ModelFolder:
         raise JobError(f"--model {model} is a file. Name the folder that holds the model's files.")
     if _HUB_ID.fullmatch(model) is None or model.startswith("."):
         raise JobError(
-            f"--model {model}: there is no such folder, and it is no hub id (name or owner/name)."
+            f"--model {model}: there is no such folder, and it is no hub id (name or owner/name). "
+            "Check the path."
         )
     from promptmill.pipeline.model import hub  # imports an HTTP client, for hub ids only
 

@@ -103,7 +103,9 @@ def _hub_errors(repo_id: str, revision: str | None) -> Iterator[None]:
             "that has it."
         ) from error
     except RevisionNotFoundError as error:
-        raise JobError(f"The model {where} has no revision {revision!r}.") from error
+        raise JobError(
+            f"The model {where} has no revision {revision!r}. Name a branch, tag or commit of it."
+        ) from error
     except RepositoryNotFoundError as error:
         raise JobError(
             f"There is no model {where}, or it is private and HF_TOKEN gives no access to it. "
@@ -170,7 +172,8 @@ def _fetch_from_modelscope(repo_id: str, revision: str | None) -> Snapshot:
         )
     except Exception as error:  # its exceptions have no common base that is stable
         raise JobError(
-            f"ModelScope did not give the model {repo_id} ({type(error).__name__}: {error})."
+            f"ModelScope did not give the model {repo_id} ({type(error).__name__}: {error}). "
+            "Check the id and the network, or name a folder."
         ) from error
     return Snapshot(path, revision, frozenset(_files_under(path)))
 

@@ -64,6 +64,7 @@ def _template(folder: ModelFolder, name: str, value: Json) -> str | None:
         value = value.get("default")
     if value is not None and not isinstance(value, str):
         raise JobError(
-            f"{folder.path / name}: chat_template must be a string, found a {type(value).__name__}."
+            f"{folder.path / name}: chat_template must be a string, found a "
+            f"{type(value).__name__}. Mend the file, or give --chat-template."
         )
     return value

@@ -117,7 +117,10 @@ def _look_at(given: str) -> tuple[list[_Found], list[str]]:
     elif is_pattern(path):
         folder, sizes = fixed_part(path), files_matching(system, path)
     else:
-        raise JobError(f"Input {given!r} does not exist: no file, no folder, and not a pattern.")
+        raise JobError(
+            f"Input {given!r} does not exist: no file, no folder, and not a pattern. Check the "
+            "path; on a cluster every machine must see it."
+        )
     chosen = _select(system, given, reading_order(system, sizes))
     files = [_found(system, folder, found, sizes[found], layout) for found, layout in chosen.files]
     return files, chosen.warnings

@@ -68,10 +68,12 @@ def _files(inputs: Sequence[str]) -> Iterator[Path]:
     for name in inputs:
         path = Path(name)
         if not path.exists():
-            raise JobError(f"-i {name}: there is no such file or folder.")
+            raise JobError(f"-i {name}: there is no such file or folder. Check the path.")
         found = sorted(path.glob("[!_.]*.parquet")) if path.is_dir() else [path]
         if not found:
-            raise JobError(f"-i {name}: the folder holds no Parquet file.")
+            raise JobError(
+                f"-i {name}: the folder holds no Parquet file. Name where the engine wrote its ids."
+            )
         yield from found
 
 
@@ -86,7 +88,10 @@ def _ids_column(path: Path, schema: pa.Schema, asked: str | None) -> str:
     kind = schema.field(found).type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not is_list or not pa.types.is_integer(kind.value_type):
-        raise JobError(f"{path}: column {found} is {kind}, and ids are a list of integers a row.")
+        raise JobError(
+            f"{path}: column {found} is {kind}, and ids are a list of integers a row. Name the "
+            "right column with --ids-column."
+        )
     return found
 
 

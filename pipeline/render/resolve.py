@@ -90,10 +90,12 @@ def template_text(given: str | None, bundle: ModelBundle) -> str | None:
     except (OSError, ValueError) as error:
         raise JobError(
             f"--chat-template {given} is neither a template text nor a file that can be read "
-            f"({error}), nor the name of one of the model's templates."
+            f"({error}), nor the name of one of the model's templates. Check the path."
         ) from error
     if not _is_template(text):
-        raise JobError(f"The file of --chat-template {given} holds no template.")
+        raise JobError(
+            f"The file of --chat-template {given} holds no template. Name a file in Jinja."
+        )
     return text
 
 

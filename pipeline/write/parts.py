@@ -147,6 +147,6 @@ def _codec(options: JobOptions) -> str:
     if options.compression not in known:
         raise JobError(
             f"--format {options.format} knows the compressions {', '.join(known)}; "
-            f"--compression is {options.compression}."
+            f"--compression is {options.compression}. Name one of them."
         )
     return options.compression

@@ -131,7 +131,9 @@ def gather(folder: OutputFolder, *, over: bool = False) -> Gathered:
     """
     record = folder.read_record()
     if record is None:
-        raise JobError(f"{folder.root} holds no promptmill run. Name the folder that a run wrote to.")
+        raise JobError(
+            f"{folder.root} holds no promptmill run. Name the folder that a run wrote to."
+        )
     driver = None if over else read_driver(folder)
     if driver is not None and runs_here(driver) is False:
         driver = None
