@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 STEPS: Final = 8
 """Buckets to a doubling."""
@@ -16,6 +19,16 @@ def bucket(length: int) -> int:
     """
     exponent = max(0, length.bit_length() - STEPS.bit_length())
     return (length >> exponent) + exponent * STEPS
+
+
+def buckets(lengths: Sequence[int]) -> dict[int, int]:
+    """How many of `lengths` are in each bucket."""
+    values = np.asarray(lengths, np.int64)
+    bits = np.frexp(values)[1]  # exact below 2**53
+    exponents = np.maximum(0, bits - STEPS.bit_length())
+    counts = np.bincount((values >> exponents) + exponents * STEPS)
+    used = np.flatnonzero(counts)
+    return dict(zip(used.tolist(), counts[used].tolist(), strict=True))
 
 
 def bounds(number: int) -> tuple[int, int]:

@@ -13,10 +13,11 @@ thousand of them say how many there are (K minimum values), and those of two sha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,11 @@ HASHES_OF_A_RUN: Final = 16384
 """Kept in all receipts of a run together, as long as that leaves each of them enough."""
 
 Hashes = npt.NDArray[np.uint64]
+Marks: TypeAlias = Sequence[tuple[int, int]]
+"""Block numbers of a prompt, and what else makes that block and all after it differ."""
+_NO_MARKS: Final[Mapping[int, Marks]] = MappingProxyType({})
+CACHE_SALT: Final = "cache_salt"
+"""The request field that keeps prompts of different users apart in the cache."""
 _WORDS: Final = BLOCK // 2
 """Pairs of ids in a block."""
 _NONE: Final[Hashes] = np.empty(0, np.uint64)
@@ -44,22 +50,11 @@ def hashes_kept(shards: int) -> int:
     return max(LEAST_HASHES, min(MOST_HASHES, HASHES_OF_A_RUN // max(1, shards)))
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a prefix cache sees of a prompt."""
-
-    ids: Ids
-    marks: tuple[tuple[int, int], ...] = ()
-    """Block numbers and what else makes that block and all after it differ: media, a salt."""
-
-
-def prompt_of(row: TokenRow) -> Prompt:
-    """A stored row as the cache sees it."""
+def marks_of(row: TokenRow) -> Marks:
+    """What makes blocks of a row differ beside ids: media from where they begin, a cache salt."""
     marks = [(span.offset // BLOCK, _number(span.hash)) for span in row.spans]
-    salt = row.request.passthrough.get("cache_salt")
-    if salt is not None:
-        marks.append((0, _number(json.dumps(salt))))
-    return Prompt(row.ids, tuple(marks))
+    salt = row.request.passthrough.get(CACHE_SALT)
+    return marks if salt is None else [*marks, (0, _number(json.dumps(salt)))]
 
 
 class BlockCounter:
@@ -74,6 +69,7 @@ class BlockCounter:
         self._rows = self._tokens = self._blocks = 0
         self._found = [_NONE]
         """Hashes below `_below`: those kept, and those found since."""
+        self._unsorted = 0
         self._below: int | None = None
 
     @property
@@ -81,11 +77,11 @@ class BlockCounter:
         """Prompts that were counted."""
         return self._rows
 
-    def add(self, prompts: Sequence[Prompt]) -> None:
-        """Count prompts."""
+    def add(self, prompts: Sequence[Ids], marks: Mapping[int, Marks] = _NO_MARKS) -> None:
+        """Count prompts; `marks` by their number among them."""
         self._rows += len(prompts)
-        self._tokens += sum(len(prompt.ids) for prompt in prompts)
-        found = block_hashes(prompts)
+        self._tokens += sum(map(len, prompts))
+        found = block_hashes(prompts, marks)
         self._blocks += len(found)
         self._keep(found)
 
@@ -126,15 +122,17 @@ class BlockCounter:
         if self._below is not None:
             found = found[found < np.uint64(self._below)]
         self._found.append(found)
-        if sum(map(len, self._found)) > 2 * self._most:  # sorting is what costs
+        self._unsorted += len(found)
+        if self._unsorted > self._most:  # sorting is what costs
             self._settle()
 
     def _settle(self) -> None:
-        kept = np.unique(np.concatenate(self._found))
+        kept = np.sort(np.concatenate(self._found))
+        kept = kept[np.diff(kept, prepend=kept[:1] + np.uint64(1)) != 0]
         if len(kept) > self._most:
             self._below = int(kept[self._most])
             kept = kept[: self._most]
-        self._found = [kept]
+        self._found, self._unsorted = [kept], 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,26 +167,27 @@ def total(parts: Iterable[Blocks | None], most: int = 4 * HASHES_OF_A_RUN) -> Re
     return counter.reuse()
 
 
-def block_hashes(prompts: Sequence[Prompt]) -> Hashes:
+def block_hashes(prompts: Sequence[Ids], marks: Mapping[int, Marks] = _NO_MARKS) -> Hashes:
     """One hash for every block that a cache could give: of its ids and all before it.
 
     A prompt's ids are taken two at a time, multiplied by a factor of their place and added up;
     the sum up to a block's end is mixed with the block's number.
     """
-    counts = [max(0, len(prompt.ids) - 1) // BLOCK for prompt in prompts]
+    counts = [max(0, len(ids) - 1) // BLOCK for ids in prompts]
     if not any(counts):
         return _NONE
     factors = _factors(max(counts) * _WORDS)
-    ids = [prompt.ids[: n * BLOCK] for prompt, n in zip(prompts, counts, strict=True)]
-    words = np.concatenate(ids).view(np.uint64) + np.uint64(1)
+    words = np.concatenate([ids[: n * BLOCK] for ids, n in zip(prompts, counts, strict=True)])
+    words = words.view(np.uint64)  # in place from here on: this runs over every id of a run
+    words += np.uint64(1)
     words *= np.concatenate([factors[: n * _WORDS] for n in counts])
     firsts = np.cumsum([0, *counts[:-1]])
-    for prompt, first, count in zip(prompts, firsts.tolist(), counts, strict=True):
-        for number, mark in prompt.marks:
-            if number < count:
-                word = (first + number) * _WORDS
+    for number, of_prompt in marks.items():
+        for block, mark in of_prompt:
+            if block < counts[number]:
+                word = (int(firsts[number]) + block) * _WORDS
                 words[word : word + 1] += np.uint64(mark)
-    chains = np.cumsum(words)[_WORDS - 1 :: _WORDS]
+    chains = np.cumsum(words, out=words)[_WORDS - 1 :: _WORDS]
     before = np.where(firsts, chains[(firsts - 1).clip(0)], np.uint64(0))
     numbers = np.arange(len(chains), dtype=np.uint64)
     return _mixed(chains + numbers - np.repeat(before + firsts.astype(np.uint64), counts))

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from promptmill.pipeline.lengths import bucket
-from promptmill.pipeline.reuse import BlockCounter, Prompt, hashes_kept, prompt_of
+from promptmill.pipeline.lengths import buckets
+from promptmill.pipeline.reuse import CACHE_SALT, BlockCounter, hashes_kept, marks_of
 from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.figures import MOST_EXAMPLES, CutExample, Cuts, Figures
 from promptmill.schemas.request import EncodedBatch, RawRow, Reject, TokenRow
@@ -46,9 +46,9 @@ class FigureCounter:
         """Count a batch."""
         rows = batch.rows
         originals = [row.original_num_tokens for row in rows]
-        self._before.update(map(bucket, originals))
-        self._after.update(bucket(len(row.ids)) for row in rows)
-        self._refused.update(_refused_lengths(batch.rejects))
+        self._before.update(buckets(originals))
+        self._after.update(buckets([len(row.ids) for row in rows]))
+        self._refused.update(buckets(list(_refused_lengths(batch.rejects))))
         self._longest = max([self._longest, *originals])
         for row in rows:
             for span in row.spans:
@@ -74,10 +74,11 @@ class FigureCounter:
     def _add_blocks(self, rows: Sequence[TokenRow], cut: Sequence[TokenRow]) -> None:
         compared = [row for row in cut if row.other_side is not None]
         self._not_compared += len(cut) - len(compared)
-        whole = [row for row in rows if not (row.truncated_left or row.truncated_right)]
-        self._whole.add([prompt_of(row) for row in whole])
-        self._cut.add([prompt_of(row) for row in compared])
-        self._other.add([Prompt(row.other_side) for row in compared if row.other_side is not None])
+        if cut:
+            rows = [row for row in rows if not (row.truncated_left or row.truncated_right)]
+        _add_rows(self._whole, rows)
+        _add_rows(self._cut, compared)
+        self._other.add([row.other_side for row in compared if row.other_side is not None])
 
     def figures(self) -> Figures:
         """What was counted."""
@@ -94,6 +95,15 @@ class FigureCounter:
             other_blocks=self._other.blocks(),
             cuts_not_compared=self._not_compared,
         )
+
+
+def _add_rows(counter: BlockCounter, rows: Sequence[TokenRow]) -> None:
+    marks = {
+        number: marks_of(row)
+        for number, row in enumerate(rows)
+        if row.spans or CACHE_SALT in row.request.passthrough
+    }
+    counter.add([row.ids for row in rows], marks)
 
 
 def kind_of(warning: str) -> str:
@@ -124,11 +134,11 @@ def _unicode(text: str) -> str:
 
 
 def _refused_lengths(rejects: Sequence[Reject]) -> Iterator[int]:
-    """Buckets of the prompts that were refused for a known number of ids."""
+    """Ids of the prompts that were refused for a known number of them."""
     for reject in rejects:
         error = reject.error
         if error.code in TOO_LONG and error.parameter == "input_tokens":
-            yield bucket(int(error.value or 0))
+            yield int(error.value or 0)
 
 
 def _cut_example(row: TokenRow, *, content: bool) -> CutExample:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from promptmill.pipeline.lengths import bounds, bucket
-from promptmill.pipeline.reuse import BLOCK, BlockCounter, Prompt, block_hashes, hashes_kept, total
+from promptmill.pipeline.lengths import bounds, bucket, buckets
+from promptmill.pipeline.reuse import BLOCK, BlockCounter, block_hashes, hashes_kept, total
 
 IDS = st.integers(0, 2)
 STEMS = [np.arange(n * BLOCK, dtype=np.int32) for n in (0, 1, 3)]
@@ -37,8 +38,8 @@ def given_by_a_cache(prompts: list[np.ndarray]) -> int:
 @given(prompts=PROMPTS, split=st.integers(0, 20))
 def test_as_a_cache_would_give_them(prompts: list[np.ndarray], split: int) -> None:
     parts = [BlockCounter(), BlockCounter()]
-    parts[0].add([Prompt(ids) for ids in prompts[:split]])
-    parts[1].add([Prompt(ids) for ids in prompts[split:]])
+    parts[0].add(prompts[:split])
+    parts[1].add(prompts[split:])
     reuse = total(part.blocks() for part in parts)
     assert reuse.error == 0
     assert reuse.blocks - reuse.different == given_by_a_cache(prompts)
@@ -54,9 +55,9 @@ def test_many_blocks_are_estimated_within_the_error_that_is_said(seed: int, shar
     prompts += [prompts[n] for n in rng.integers(0, 600, 300)]
     counters = [BlockCounter(512) for _ in range(shards)]
     for n, prompt in enumerate(prompts):
-        counters[n % shards].add([Prompt(prompt)])
+        counters[n % shards].add([prompt])
     reuse = total(counter.blocks() for counter in counters)
-    true = len(np.unique(block_hashes([Prompt(ids) for ids in prompts])))
+    true = len(np.unique(block_hashes(prompts)))
     assert 0 < reuse.error < 0.05 * true
     assert abs(reuse.different - true) < 5 * reuse.error
 
@@ -65,7 +66,7 @@ def test_what_is_kept_is_bounded() -> None:
     counter = BlockCounter(64)
     rng = np.random.default_rng(1)
     for _ in range(50):
-        counter.add([Prompt(rng.integers(0, 9999, 1000, np.int32))])
+        counter.add([rng.integers(0, 9999, 1000, np.int32)])
     blocks = counter.blocks()
     assert blocks is not None
     assert len(blocks.hashes) == 64 * 8
@@ -76,9 +77,9 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_media_and_salts_make_a_block_and_all_after_it_differ() -> None:
     ids = np.arange(50, dtype=np.int32)
-    plain, marked = block_hashes([Prompt(ids), Prompt(ids, ((1, 7),))]).reshape(2, 3)
+    plain, marked = block_hashes([ids, ids], {1: [(1, 7)]}).reshape(2, 3)
     assert (plain == marked).tolist() == [True, False, False]
-    assert (marked == block_hashes([Prompt(ids, ((1, 7), (9, 1)))])).all()
+    assert (marked == block_hashes([ids], {0: [(1, 7), (9, 1)]})).all()
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 31, 32, 33, 1000, 4096, 131071, 2**31 - 1])
@@ -86,6 +87,7 @@ def test_a_length_lies_in_its_bucket(length: int) -> None:
     first, stop = bounds(bucket(length))
     assert first <= length < stop
     assert stop - first <= max(1, length // 8)
+    assert buckets([length, 3, length]) == Counter([bucket(length), bucket(3), bucket(length)])
 
 
 def test_buckets_follow_each_other() -> None:
