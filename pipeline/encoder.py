@@ -23,6 +23,7 @@ from promptmill.pipeline.render.guard import GuardedRenderer
 from promptmill.pipeline.render.load import load_renderer
 from promptmill.pipeline.settle import Settler
 from promptmill.pipeline.steps import Job, Refuse, RenderedJob, TokenizedJob, each, keep
+from promptmill.pipeline.stopwatch import Stopwatch
 from promptmill.pipeline.tokenize import TextJob, TextTokenizer, load_tokenizer
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
@@ -67,6 +68,7 @@ class Encoder:
         self._guard = GuardedRenderer(self.renderer, options.render_timeout)
         self._fitter = Fitter(side, bundle.facts.pad_token_id)
         self.settler = Settler(bundle, options, self.max_model_len)
+        self._watch = Stopwatch()
 
     def with_options(self, options: JobOptions, clock: datetime) -> Encoder:
         """Another encoder for the same model, sharing the loaded tokenizer."""
@@ -84,9 +86,11 @@ class Encoder:
         """Whether a template hangs in this process, so that it should be replaced soon."""
         return self._guard.stuck
 
-    def start_shard(self) -> None:
-        """Begin a shard: ids may be repeated from earlier ones."""
+    def start_shard(self) -> Stopwatch:
+        """Begin a shard: ids may be repeated from earlier ones. What times its steps."""
         self._intake.start_shard()
+        self._watch = Stopwatch()
+        return self._watch
 
     def encode(self, rows: Sequence[RawRow]) -> EncodedBatch:
         """One batch, from raw rows to token rows; rows and rejects are in input order."""
@@ -100,10 +104,12 @@ class Encoder:
             place = job.request.place
             rejects.append(Reject(job.raw, error, job.request.custom_id, place.prompt_index))
 
-        jobs, blank = self._intake.take(rows, rejects)
+        with self._watch.step("parse"):
+            jobs, blank = self._intake.take(rows, rejects)
         tokenized = self.tokenize(self.render(jobs, refuse), refuse)
-        settled = each(self.settler.settle, tokenized, refuse, Stage.FIT)
-        done = [self.media.stored(row) for row in settled]
+        with self._watch.step("fit"):
+            settled = each(self.settler.settle, tokenized, refuse, Stage.FIT)
+            done = [self.media.stored(row) for row in settled]
         order = {id(row): n for n, row in enumerate(rows)}
         rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
         return EncodedBatch(done, rejects, blank)
@@ -120,17 +126,21 @@ class Encoder:
 
     def render(self, jobs: Sequence[Job], refuse: Refuse) -> list[RenderedJob]:
         """Chat template, or the prompt as it is."""
-        results = self._guard.render_batch([job.request for job in jobs])
+        with self._watch.step("render"):
+            results = self._guard.render_batch([job.request for job in jobs])
         return [RenderedJob(jobs[n], made) for n, made in keep(jobs, results, refuse, Stage.RENDER)]
 
     def tokenize(self, rendered: Sequence[RenderedJob], refuse: Refuse) -> list[TokenizedJob]:
         """Ids and offsets of the whole batch, then the cuts of each row."""
-        results = self.tokenizer.encode([self._text_job(item) for item in rendered])
+        with self._watch.step("tokenize"):
+            results = self.tokenizer.encode([self._text_job(item) for item in rendered])
         kept = keep([item.job for item in rendered], results, refuse, Stage.TOKENIZE)
         whole = [TokenizedJob(rendered[n].job, rendered[n].rendered, found) for n, found in kept]
-        fitted = list(each(self._first_cut, whole, refuse, Stage.FIT))
-        self.media.fetch(fitted)
-        return list(each(self.media.expand, fitted, refuse, Stage.EXPAND))
+        with self._watch.step("fit"):
+            fitted = list(each(self._first_cut, whole, refuse, Stage.FIT))
+        with self._watch.step("expand"):
+            self.media.fetch(fitted)
+            return list(each(self.media.expand, fitted, refuse, Stage.EXPAND))
 
     def _text_job(self, item: RenderedJob) -> TextJob:
         document = item.job.request.endpoint is Endpoint.DOCUMENT

@@ -33,6 +33,14 @@ class Totals:
     """Stored ids."""
     media: dict[str, int] = field(default_factory=dict)
     """Media items by modality."""
+    bytes_read: int = 0
+    """Stored input bytes; counted, as all that follows, when a shard is done."""
+    bytes_written: int = 0
+    """Of parts and rejects."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time of the workers by step: read, parse, render, tokenize, expand, fit, write."""
+    cpu_seconds: float = 0.0
+    """Processor time of the workers."""
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -46,6 +54,10 @@ class Totals:
             double_bos_rows=self.double_bos_rows + other.double_bos_rows,
             tokens=self.tokens + other.tokens,
             media=_add_counts(self.media, other.media),
+            bytes_read=self.bytes_read + other.bytes_read,
+            bytes_written=self.bytes_written + other.bytes_written,
+            seconds=_add_seconds(self.seconds, other.seconds),
+            cpu_seconds=round(self.cpu_seconds + other.cpu_seconds, 4),
         )
 
     def __sub__(self, other: Totals) -> Totals:
@@ -61,6 +73,10 @@ class Totals:
             double_bos_rows=self.double_bos_rows - other.double_bos_rows,
             tokens=self.tokens - other.tokens,
             media=_take_counts(self.media, other.media),
+            bytes_read=self.bytes_read - other.bytes_read,
+            bytes_written=self.bytes_written - other.bytes_written,
+            seconds=_take_seconds(self.seconds, other.seconds),
+            cpu_seconds=round(self.cpu_seconds - other.cpu_seconds, 4),
         )
 
 
@@ -70,6 +86,16 @@ def _add_counts(one: dict[str, int], two: dict[str, int]) -> dict[str, int]:
 
 def _take_counts(one: dict[str, int], two: dict[str, int]) -> dict[str, int]:
     return dict(sorted((Counter(one) - Counter(two)).items())) if two else one
+
+
+def _add_seconds(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
+    if not one or not two:
+        return one or two
+    return {step: round(one.get(step, 0.0) + two.get(step, 0.0), 4) for step in {**one, **two}}
+
+
+def _take_seconds(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
+    return _add_seconds(one, {step: -spent for step, spent in two.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +193,12 @@ class RunTotals:
     blank_lines: int
     tokens: int
     media: dict[str, int]
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time of the workers by step."""
+    cpu_seconds: float = 0.0
+    """Processor time of the workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from promptmill.schemas.options import WorkerRange
 from promptmill.workers.environment import ONE_THREAD, lease_seconds
 from promptmill.workers.fleet_size import FleetSize
 from promptmill.workers.leases import Snapshot, Work
+from promptmill.workers.metrics import Meter
 from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
@@ -80,6 +81,7 @@ class RayFleet:
         self._started = self._bad_starts = 0
         self._next_look = 0.0
         self._finished = False
+        self._meter: Meter | None = None
         self._short_since, self._patience = time.monotonic(), SHORT_SECONDS
 
     def start(self) -> None:
@@ -109,6 +111,8 @@ class RayFleet:
             self._work, self._setup.job.folder, lease_seconds(), least
         )
         self._shared = ray.put(self._setup)
+        if self._address:  # a Ray of our own has nobody who would ask for metrics
+            self._meter = Meter(self._setup.job.metadata["fingerprint"], self._work.resumed)
         self._short_since = time.monotonic()
         open_shards = len(self._work.shards) - len(self._work.committed)
         self._fill(min(self._size.range.least, open_shards))
@@ -130,6 +134,8 @@ class RayFleet:
                 "cannot be. Look at the memory of the driver's machine; the same command continues "
                 "the run."
             ) from error
+        if self._meter is not None:
+            self._meter.update(snapshot)
         self._end_silent(snapshot)
         self._finished = snapshot.finished
         if not snapshot.finished and snapshot.failure is None:

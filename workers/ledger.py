@@ -43,6 +43,10 @@ class Ledger:
             blank_lines=totals.blank_lines,
             tokens=totals.tokens,
             media=totals.media,
+            bytes_read=totals.bytes_read,
+            bytes_written=totals.bytes_written,
+            seconds=totals.seconds,
+            cpu_seconds=totals.cpu_seconds,
         )
 
 

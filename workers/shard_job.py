@@ -28,13 +28,19 @@ from promptmill.pipeline.write.rejects import RejectWriter
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.request import EncodedBatch, RawRow, Reject
-from promptmill.schemas.run import EngineUse, Receipt, RejectExample, Totals, WrittenFile
+from promptmill.schemas.run import (
+    EngineUse,
+    Receipt,
+    RejectExample,
+    Timings,
+    Totals,
+    WrittenFile,
+)
 from promptmill.workers.batches import BATCH_ROWS, batches
 from promptmill.workers.counts import add_examples, batch_totals
 from promptmill.workers.figures import FigureCounter
 from promptmill.workers.leases import Blame, Lease, RowRange
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.stopwatch import Stopwatch
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +103,7 @@ class _Attempt:
         self._examples: dict[str, RejectExample] = {}
         self._figures = FigureCounter(job.folder.shards, content=job.options.report_content)
         self._started = time.time()
-        self._watch = Stopwatch()
+        self._watch = encoder.start_shard()
         self._began = time.monotonic()
         self._announced = RowRange(0, 0)
         self._engine_before = replace(encoder.tokenizer.engine.counts)
@@ -107,7 +113,6 @@ class _Attempt:
         folder, options, shard = self._job.folder, self._job.options, self._lease.shard
         part_path, rejects_path = folder.part(shard.index), folder.rejects(shard.index)
         reader = ShardReader(shard, options)
-        self._encoder.start_shard()
         with (
             PartWriter(
                 self._temporary(part_path), options=options, metadata=self._job.metadata
@@ -131,7 +136,7 @@ class _Attempt:
         receipt = Receipt(
             shard=shard.index,
             attempt=self._attempt,
-            totals=self._totals,
+            totals=self._spent(reader, part_info.bytes + rejects_info.bytes),
             part=written,
             rejects=refused,
             input_sha256=reader.sha256(),
@@ -139,11 +144,32 @@ class _Attempt:
             figures=self._figures.figures(),
             started=self._started,
             finished=time.time(),
-            timings=self._watch.timings(),
+            timings=self._timings(),
             engine=self._engine_use(),
             worker=f"{socket.gethostname()}/{os.getpid()}",
         )
         return self._commit(receipt)
+
+    def _spent(self, reader: ShardReader, written: int) -> Totals:
+        """The totals, with what the shard cost."""
+        seconds = {step: round(spent, 4) for step, spent in self._watch.seconds.items()}
+        return replace(
+            self._totals,
+            bytes_read=reader.bytes_read,
+            bytes_written=written,
+            seconds=seconds,
+            cpu_seconds=round(self._watch.cpu_seconds(), 4),
+        )
+
+    def _timings(self) -> Timings:
+        seconds = self._watch.seconds
+        read, write = seconds.get("read", 0.0), seconds.get("write", 0.0)
+        return Timings(
+            read=round(read, 4),
+            encode=round(sum(seconds.values()) - read - write, 4),
+            write=round(write, 4),
+            cpu=round(self._watch.cpu_seconds(), 4),
+        )
 
     def _engine_use(self) -> EngineUse:
         engine, before = self._encoder.tokenizer.engine, self._engine_before
@@ -176,8 +202,7 @@ class _Attempt:
 
     def _encode(self, batch: list[RawRow]) -> EncodedBatch:
         try:
-            with self._watch.step("encode"):
-                return self._encoder.encode(batch)
+            return self._encoder.encode(batch)
         except (EngineMismatch, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic in Rust is no Exception

@@ -1,0 +1,75 @@
+"""What Prometheus would scrape from a real Ray head during and after a run."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from promptmill.workers.metrics import COUNTERS, GAUGES, RUN_LENGTH
+from promptmill.workers.output_folder import OutputFolder
+from tests.conftest import ROOT, Head
+
+pytestmark = pytest.mark.ray
+
+SAMPLE = re.compile(r"^ray_(promptmill_\w+)\{(.*)\} (\S+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+def scrape(head: Head, run: str) -> dict[tuple[str, str], float]:
+    """The run's samples by name and the value of the label beside `run`."""
+    request = urllib.request.Request(head.metrics, headers=head.headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read().decode()
+    found: dict[tuple[str, str], float] = {}
+    for name, labels, value in SAMPLE.findall(text):
+        named = dict(LABEL.findall(labels))
+        if named.get("run") == run:
+            label = COUNTERS[name][1] if name in COUNTERS else None
+            found[name, named[label] if label else ""] = round(float(value), 3)
+    return found
+
+
+def test_what_prometheus_sees_is_what_the_run_did(ray_head: Head, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out"
+    with source.open("w") as file:
+        for i in range(400):
+            body = {"messages": [{"role": "user", "content": f"hello {i} " * 20}]}
+            cut = {"truncate_prompt_tokens": 8} if i < 7 else {}
+            file.write(json.dumps({"id": f"g{i}", **body, **cut}) + "\n")
+        file.write('{"id": "bad", "messages": 1}\n')
+    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "-i", str(source)]
+    command += ["-o", str(out), "--model", str(ROOT / "static/demo/model"), "--workers", "1"]
+    command += ["--rows-per-shard", "100", "--address", ray_head.gcs]
+    subprocess.run(command, check=True, capture_output=True, env=ray_head.environment)
+
+    record = OutputFolder(out).read_record()
+    assert record is not None
+    totals = record.totals
+    assert totals is not None
+    run = record.fingerprint[:RUN_LENGTH]
+    wanted: dict[tuple[str, str], float] = {
+        ("promptmill_rows_total", "ok"): 400,
+        ("promptmill_rows_total", "rejected"): 1,
+        ("promptmill_rejects_total", "invalid_request"): 1,
+        ("promptmill_truncated_rows_total", ""): 7,
+        ("promptmill_tokens_total", ""): totals.tokens,
+        ("promptmill_read_bytes_total", ""): source.stat().st_size,
+        ("promptmill_written_bytes_total", ""): totals.bytes_written,
+        ("promptmill_shards_done", ""): record.shards,
+        ("promptmill_shards", ""): record.shards,
+    }
+    for step, seconds in totals.seconds.items():
+        if seconds:
+            wanted["promptmill_stage_seconds_total", step] = round(seconds, 3)
+    end = time.monotonic() + 60
+    while not wanted.items() <= (seen := scrape(ray_head, run)).items():
+        assert time.monotonic() < end, seen
+        time.sleep(0.5)
+    assert {name for name, _ in seen} <= COUNTERS.keys() | GAUGES.keys()
