@@ -31,6 +31,8 @@ class Failure(StrEnum):
     """It would end in the same way, and so would every shard's: the run must end."""
     ROWS = "rows"
     """It is about the rows at work."""
+    MEMORY = "memory"
+    """It is about the rows at work: they need more memory than a worker may take."""
     ENGINE = "engine"
     """A fast engine differed from the reference: every worker goes on with the reference."""
     ATTEMPT = "attempt"

@@ -30,6 +30,11 @@ LEASE_SECONDS = 30.0
 """How long a lease lives without a sign of life."""
 SIGNS_OF_LIFE = 6
 """Workers give so many while a lease lives."""
+ROW_CODES = {
+    Failure.ROWS: ErrorCode.INTERNAL_ERROR,
+    Failure.MEMORY: ErrorCode.MEMORY_EXCEEDED,
+}
+"""What rows that end attempts are rejected with."""
 HELD_SHOWN = 8
 """Leases that a snapshot names."""
 
@@ -154,8 +159,8 @@ class JobQueue:
                 if not self._reference_engine:
                     self._notes.append(f"warning: {message}")
                 self._reference_engine = True
-            elif failure is Failure.ROWS:
-                self._give_back(held, Blame(ErrorCode.INTERNAL_ERROR, message))
+            elif failure in ROW_CODES:
+                self._give_back(held, Blame(ROW_CODES[failure], message))
             elif failure is Failure.LEAVING:
                 self._give_back(held, None)
             else:

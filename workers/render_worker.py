@@ -12,7 +12,8 @@ from ray import ObjectRef
 from promptmill.schemas.run import Totals
 from promptmill.workers.environment import ONE_THREAD
 from promptmill.workers.leases import Failure, Lease, Order, RowRange
-from promptmill.workers.tuning import bound_memory, leave_pandas_out
+from promptmill.workers.trial import Trial
+from promptmill.workers.tuning import bound_memory, leave_pandas_out, memory_room
 from promptmill.workers.work import WorkerSetup
 
 Handle: TypeAlias = Any
@@ -85,7 +86,8 @@ class RenderWorker:
         """
         worker = self._setup.load(self._name, self._queue)
         worker.departure.listen()
-        bound_memory()
+        worker.try_rows = lambda reference: Trial(self._setup, reference=reference)
+        bound_memory(memory_room())
         goes_on = worker.run()
         if worker.departure.asked:
             self._queue.note(f"worker {self._name} was asked to go (SIGTERM), and went")

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
@@ -39,7 +41,7 @@ from promptmill.schemas.run import (
 from promptmill.workers.batches import BATCH_ROWS, batches
 from promptmill.workers.counts import add_examples, batch_totals
 from promptmill.workers.figures import FigureCounter
-from promptmill.workers.leases import Blame, Lease, RowRange
+from promptmill.workers.leases import Blame, Failure, Lease, RowRange
 from promptmill.workers.output_folder import OutputFolder
 
 log = logging.getLogger(__name__)
@@ -52,12 +54,39 @@ Begin = Callable[[RowRange | None, Totals], bool]
 """Told before rows are taken which ones come and what is done; False: the lease is void."""
 
 
+DEEDS = {
+    ErrorCode.WORKER_CRASHED: "ended its worker process",
+    ErrorCode.MEMORY_EXCEEDED: "needed more memory than a worker may take",
+}
+
+
 class LeaseLost(Exception):
     """Someone else has this shard now, or the run stops: give up, publish nothing."""
 
 
 class EncodeFailed(Exception):
     """Our own failure on the rows at work, one of which must be to blame."""
+
+    @property
+    def failure(self) -> Failure:
+        """What to tell the queue."""
+        return Failure.MEMORY if isinstance(self.__cause__, MemoryError) else Failure.ROWS
+
+
+class RowTrial(Protocol):
+    """Where rows under suspicion are tried; see `trial.Trial`."""
+
+    def __enter__(self) -> RowTrial: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def blame(self, row: RawRow) -> Blame | None:
+        """What the row does to a process; None where it can be taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +99,9 @@ class ShardJob:
     """Goes into the footer of every part."""
 
 
-def run_shard(lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> Receipt:
+def run_shard(
+    lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin, trial: RowTrial | None = None
+) -> Receipt:
     """Do a shard and commit it.
 
     Args:
@@ -78,6 +109,7 @@ def run_shard(lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> Re
         encoder: loaded for the job's model and options.
         job: what is the same for all shards.
         begin: see `Begin`.
+        trial: where rows that need care are tried first; None: nowhere.
 
     Returns:
         The receipt that stands, which may be that of an earlier attempt.
@@ -90,14 +122,22 @@ def run_shard(lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> Re
             reject under `--on-error fail`.
     """
     committed = job.folder.read_receipt(lease.shard.index)
-    return committed or _Attempt(lease, encoder, job, begin).run()
+    return committed or _Attempt(lease, encoder, job, begin, trial).run()
 
 
 class _Attempt:
     """One attempt and what it has counted so far."""
 
-    def __init__(self, lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        encoder: Encoder,
+        job: ShardJob,
+        begin: Begin,
+        trial: RowTrial | None,
+    ) -> None:
         self._lease, self._encoder, self._job, self._begin = lease, encoder, job, begin
+        self._trial = trial
         self._attempt = new_attempt()
         self._totals = Totals()
         self._examples: dict[str, RejectExample] = {}
@@ -188,7 +228,7 @@ class _Attempt:
         alone = [*lease.careful, *(RowRange(row, row + 1) for row in lease.guilty)]
         for batch in self._watch.each("read", batches(reader, alone)):
             self._announce_batch(batch)
-            if (blame := lease.guilty.get(batch[0].row_index)) is not None:
+            if (blame := self._blame(batch[0])) is not None:
                 encoded = EncodedBatch([], [_untouched(batch[0], blame)])
             else:
                 encoded = self._encode(batch)
@@ -199,6 +239,14 @@ class _Attempt:
             for reject in encoded.rejects:
                 self._check_fatal(reject)
             yield encoded
+
+    def _blame(self, row: RawRow) -> Blame | None:
+        """Whether a row is not to be encoded: what is known, and what a trial says."""
+        blame = self._lease.guilty.get(row.row_index)
+        careful = any(start <= row.row_index < stop for start, stop in self._lease.careful)
+        if blame is None and careful and self._trial is not None:
+            blame = self._trial.blame(row)
+        return blame
 
     def _encode(self, batch: list[RawRow]) -> EncodedBatch:
         try:
@@ -262,7 +310,7 @@ class _Attempt:
 
 def _untouched(row: RawRow, blame: Blame) -> Reject:
     """A row that ended attempts, alone in its batch."""
-    what = "ended its worker process" if blame.code is ErrorCode.WORKER_CRASHED else "failed"
+    what = DEEDS.get(blame.code, "failed")
     message = (
         f"Alone in its batch, this row {what} again and again ({blame.reason}). Look at its size "
         "and at the media it names; the worker's log may say more."

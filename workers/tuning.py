@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import sys
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 from typing import Final
 
 import psutil
 import pyarrow as pa
 
 MEMORY_ROOM: Final = 4 << 30
-"""Bytes that a worker may take beyond what it has."""
+"""Bytes that a worker may take beyond what it has, at most."""
+LEAST_ROOM: Final = 1 << 30
+"""On a small machine; large rows need some hundred megabytes."""
 COLLECTOR: Final = (50_000, 20, 100)
 """A batch makes some 30,000 objects that all die with it; almost none are in cycles."""
 
@@ -50,6 +54,15 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR)
+
+
+def memory_room() -> int:
+    """What a worker may take beyond what it has, where there is one for every core."""
+    whole = psutil.virtual_memory().total
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
+        whole = min(whole, int(text))
+    return max(LEAST_ROOM, min(MEMORY_ROOM, whole // len(os.sched_getaffinity(0))))
 
 
 def bound_memory(room: int = MEMORY_ROOM) -> None:

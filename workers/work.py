@@ -6,6 +6,8 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +21,7 @@ from promptmill.schemas.run import Totals
 from promptmill.workers.departure import Departure, HandedBack
 from promptmill.workers.heartbeat import Heartbeat
 from promptmill.workers.leases import Failure, Lease, Order, RowRange, ShardQueue
-from promptmill.workers.shard_job import EncodeFailed, LeaseLost, ShardJob, run_shard
+from promptmill.workers.shard_job import EncodeFailed, LeaseLost, RowTrial, ShardJob, run_shard
 from promptmill.workers.tuning import calm_collector
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,10 @@ class WorkerSetup:
     clock: datetime
     """What templates are told the time is."""
 
+    def encoder(self) -> Encoder:
+        """One for this process."""
+        return Encoder(self.bundle, self.job.options, self.clock)
+
     def load(self, name: str, queue: ShardQueue) -> Worker:
         """Load the tokenizer, once, and say so.
 
@@ -60,7 +66,7 @@ class WorkerSetup:
                 "the cluster must share it."
             )
         start = time.monotonic()
-        encoder = Encoder(self.bundle, self.job.options, self.clock)
+        encoder = self.encoder()
         calm_collector()
         seconds = time.monotonic() - start
         place = f"worker {name} on {host} (process {os.getpid()})"
@@ -84,6 +90,8 @@ class Worker:
     def __init__(self, name: str, queue: ShardQueue, encoder: Encoder, job: ShardJob) -> None:
         self._name, self._queue, self._encoder, self._job = name, queue, encoder, job
         self.departure = Departure()
+        self.try_rows: Callable[[bool], RowTrial] | None = None
+        """Makes what rows under suspicion are tried in; the argument: with the reference engine."""
         self._rows = 0
         self._process = psutil.Process()
         self._memory = self._process.memory_info().rss
@@ -116,9 +124,13 @@ class Worker:
                 raise HandedBack
             return beat.begin(rows, done)
 
+        suspects = self.try_rows if lease.careful else None
         try:
-            with Heartbeat(self._queue, lease) as beat:
-                receipt = run_shard(lease, self._encoder, self._job, begin)
+            with (
+                Heartbeat(self._queue, lease) as beat,
+                suspects(lease.reference_engine) if suspects else nullcontext() as trial,
+            ):
+                receipt = run_shard(lease, self._encoder, self._job, begin, trial)
         except LeaseLost:
             return
         except HandedBack:
@@ -128,7 +140,7 @@ class Worker:
         except EngineMismatch as error:
             self._queue.fail(lease.id, Failure.ENGINE, str(error))
         except EncodeFailed as error:
-            self._queue.fail(lease.id, Failure.ROWS, str(error))
+            self._queue.fail(lease.id, error.failure, str(error))
         except Exception as error:  # whatever it is, the next attempt may go well
             log.exception("shard %d failed", lease.shard.index)
             message = f"{type(error).__name__}: {error}"

@@ -31,6 +31,7 @@ STANDS_FOR = {
     "Qwen/Qwen3-8B": "model",
     "Qwen/Qwen2.5-VL-7B-Instruct": "model",
     ".venv/bin/promptmill": "promptmill",
+    "infra/bench/queue_scale.py": str(ROOT / "infra" / "bench" / "queue_scale.py"),
 }
 """What a page names, and what is here in its place: no hub is reached from tests."""
 CLUSTER = "http://HEAD:8265"

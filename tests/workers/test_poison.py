@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,13 +20,15 @@ import pytest
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
+from promptmill.schemas.errors import ErrorCode
 from promptmill.schemas.options import JobOptions, WorkerRange
 from promptmill.schemas.request import EncodedBatch, RawRow
-from promptmill.workers.leases import ShardQueue, Work
+from promptmill.workers.leases import Work
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.shard_job import ShardJob
-from promptmill.workers.work import Worker, WorkerSetup
+from promptmill.workers.trial import Trial
+from promptmill.workers.work import WorkerSetup
 
 ROWS = 30
 POISON = b"poison"
@@ -33,16 +36,25 @@ POISON = b"poison"
 
 class Raising(Encoder):
     def encode(self, rows: Sequence[RawRow]) -> EncodedBatch:
-        if any(isinstance(row.data, bytes) and POISON in row.data for row in rows):
-            self.fail()
+        for row in rows:
+            if isinstance(row.data, bytes) and POISON in row.data:
+                self.fail(row.data)
         return super().encode(rows)
 
-    def fail(self) -> None:
+    def fail(self, row: bytes) -> None:
         raise BaseException("a panic, as Rust has them")
 
 
 class Deadly(Raising):
-    def fail(self) -> None:
+    def fail(self, row: bytes) -> None:
+        if b"raise" in row:
+            super().fail(row)
+        if b"memory" in row:
+            bytearray(1 << 50)
+        if b"exit" in row:
+            os._exit(3)
+        if b"hang" in row:
+            time.sleep(10**6)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -50,10 +62,8 @@ class Deadly(Raising):
 class PoisonedSetup(WorkerSetup):
     kind: type[Encoder] = Raising
 
-    def load(self, name: str, queue: ShardQueue) -> Worker:
-        queue.hello(name, f"worker {name}")
-        encoder = self.kind(self.bundle, self.job.options, self.clock)
-        return Worker(name, queue, encoder, self.job)
+    def encoder(self) -> Encoder:
+        return self.kind(self.bundle, self.job.options, self.clock)
 
 
 def prepare(folder: Path, model: Path, kind: type[Encoder]) -> tuple[Work, PoisonedSetup]:
@@ -74,7 +84,7 @@ def prepare(folder: Path, model: Path, kind: type[Encoder]) -> tuple[Work, Poiso
     return Work(plan.shards), PoisonedSetup(load_bundle(options), job, clock, kind)
 
 
-def check(setup: PoisonedSetup, code: str) -> None:
+def check(setup: PoisonedSetup, code: str, reason: str) -> None:
     receipts = [one for _, one in setup.job.folder.receipts() if one is not None]
     assert len(receipts) > 1
     assert sum(receipt.totals.rows_ok for receipt in receipts) == ROWS - 2
@@ -86,6 +96,7 @@ def check(setup: PoisonedSetup, code: str) -> None:
     ]
     assert [line["row_index"] for line in rejects] == [7, 21]
     assert {line["error"]["code"] for line in rejects} == {code}
+    assert all(reason in line["error"]["message"] for line in rejects)
     assert list(setup.job.folder.temporary.iterdir()) == []
 
 
@@ -96,7 +107,30 @@ def test_a_row_that_raises(tmp_path: Path, tiny_models: Path) -> None:
     while not (snapshot := fleet.poll()).finished:
         assert snapshot.failure is None
     fleet.close()
-    check(setup, "internal_error")
+    check(setup, "internal_error", "BaseException")
+
+
+def test_rows_are_tried_in_a_process_of_their_own(tmp_path: Path, tiny_models: Path) -> None:
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    _, setup = prepare(tmp_path, tiny_models / "chatml", Deadly)
+    with Trial(setup, row_seconds=120) as trial:
+        assert trial.blame(row("hello")) is None
+        assert trial.blame(row("poison raise")) == (ErrorCode.INTERNAL_ERROR, "BaseException")
+        assert trial.blame(row("poison memory")) == (ErrorCode.MEMORY_EXCEEDED, "MemoryError")
+        assert trial.blame(row("poison exit")) == (ErrorCode.WORKER_CRASHED, "exit code 3")
+        assert trial.blame(row("hello")) is None
+    with Trial(setup, row_seconds=0.1) as hasty:
+        blame = hasty.blame(row("poison hang"))
+        assert blame is not None
+        assert blame.code is ErrorCode.WORKER_CRASHED
+        assert "did not end" in blame.reason
+
+
+def row(text: str) -> RawRow:
+    line = json.dumps({"id": "same", "messages": [{"role": "user", "content": text}]})
+    return RawRow("in.jsonl", 0, line.encode())
 
 
 @pytest.mark.ray
@@ -109,12 +143,18 @@ def test_a_row_that_kills_its_worker(tmp_path: Path, tiny_models: Path) -> None:
     work, setup = prepare(tmp_path, tiny_models / "chatml", Deadly)
     fleet = RayFleet(work, setup, workers=WorkerRange(2, 2), address=None, say=print)
     fleet.start()
+    died = 0
     try:
-        while not (snapshot := fleet.poll()).finished:
+        while True:
+            snapshot = fleet.poll()
+            died += sum(note.endswith(" died") for note in snapshot.notes)
             assert snapshot.failure is None
+            if snapshot.finished:
+                break
     finally:
         fleet.close()
+    assert died == 2, "once for each row: after that it is tried in a process of its own"
     # What a killed process had open is left for the driver to clean.
     for path in setup.job.folder.temporary.iterdir():
         path.unlink()
-    check(setup, "worker_crashed")
+    check(setup, "worker_crashed", "ended by SIGKILL")
