@@ -10,7 +10,12 @@ from typing import Final
 
 import msgspec
 
-from promptmill.pipeline.read.finished import finished_parts, part_batches, row_arrays
+from promptmill.pipeline.read.finished import (
+    finished_parts,
+    local_folder,
+    part_batches,
+    row_arrays,
+)
 from promptmill.pipeline.write.megatron import write_indexed
 from promptmill.pipeline.write.names import new_attempt, temporary_name
 from promptmill.pipeline.write.publish import publish
@@ -54,7 +59,7 @@ class _Source:
     media: int
 
 
-def export(output: Path, to: ExportTo, destination: Path) -> Exported:
+def export(output: str | Path, to: ExportTo, destination: str | Path) -> Exported:
     """Write a run's rows for another tool, in their order; memory does not grow with the run.
 
     Args:
@@ -66,6 +71,7 @@ def export(output: Path, to: ExportTo, destination: Path) -> Exported:
         JobError: the run is not finished, its rows make no sense there, or something stands at
             the destination. Nothing is left behind.
     """
+    output, destination = local_folder(output), local_folder(destination)
     source = _open(output)
     _check_sense(source, to)
     finals = _finals(to, destination)

@@ -26,6 +26,17 @@ LABEL_COLUMNS: Final = ("prompt_token_ids", "labels", "assistant_mask", "mm_plac
 """What ids and labels are read from."""
 
 
+def local_folder(name: str | Path) -> Path:
+    """A folder of this machine.
+
+    Raises:
+        JobError: it is a URL.
+    """
+    if "://" in str(name):
+        raise JobError(f"{name} is a URL, and this reads folders only. Copy the folder here first.")
+    return Path(name)
+
+
 def finished_parts(root: Path) -> list[Path]:
     """The parts of a folder, in the order of their shards."""
     return sorted(path for path in root.glob("part-*") if path.suffix in {".parquet", ".arrow"})

@@ -19,6 +19,7 @@ from promptmill.pipeline.read.finished import (
     LABEL_COLUMNS,
     finished_parts,
     ids_and_labels,
+    local_folder,
     part_batches,
     part_schema,
 )
@@ -74,7 +75,7 @@ def packed_sequences(output: str | Path, size: int) -> Iterator[PackedSequence]:
     Raises:
         JobError: there is no such index, or it belongs to other parts.
     """
-    root = Path(output)
+    root = local_folder(output)
     index, parts = root / PRIVATE / packs_name(size), finished_parts(root)
     _check(index, parts, size)
     rows = _rows(parts)

@@ -209,6 +209,12 @@ def test_nothing_is_overwritten(make_run: MakeRun, tmp_path: Path, to: ExportTo)
         export(out, to, out / "dest")
 
 
+def test_urls_are_refused(make_run: MakeRun, tmp_path: Path) -> None:
+    for output, destination in (("s3://bucket/out", tmp_path), (make_run(), "s3://bucket/set")):
+        with pytest.raises(JobError, match="is a URL"):
+            export(output, ExportTo.HF, destination)
+
+
 def test_only_finished_runs_are_exported(make_run: MakeRun, tmp_path: Path) -> None:
     with pytest.raises(JobError, match="holds no promptmill run"):
         export(tmp_path, ExportTo.HF, tmp_path / "dest")

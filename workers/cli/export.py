@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,13 +11,13 @@ from promptmill.workers.cli.voice import VOICE
 
 
 def export(
-    output: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="OUT")],
+    output: Annotated[str, typer.Argument(help="The folder of a finished run.", metavar="OUT")],
     to: Annotated[
         ExportTo,
         typer.Option(help="Who reads it: Megatron (.bin, .idx), datasets.load_from_disk, vLLM."),
     ],
     destination: Annotated[
-        Path,
+        str,
         typer.Option(
             "-o",
             "--output",
