@@ -27,8 +27,12 @@ class FinishedRun:
     options: JobOptions
 
     @classmethod
-    def open(cls, root: Path) -> FinishedRun | None:
+    def open(cls, root: Path, media_family: str | None = None) -> FinishedRun | None:
         """The run of a folder; None where there is none.
+
+        Args:
+            root: the folder.
+            media_family: as the run was given one: code that a folder names is not run.
 
         Raises:
             JobError: what the folder says of its run is damaged.
@@ -36,8 +40,7 @@ class FinishedRun:
         record = OutputFolder(root).read_record()
         if record is None:
             return None
-        # What a folder says is not run: a media family of one's own is given again, with the model.
-        options = JobOptions.model_validate({**record.options, "media_family": None})
+        options = JobOptions.model_validate({**record.options, "media_family": media_family})
         return cls(OutputFolder(root, record.shards, options.format), record, options)
 
     @property

@@ -93,7 +93,9 @@ def _run_of(options: JobOptions) -> tuple[FinishedRun, StoredPart | None]:
     """The run that the only input names, and the part if it names one."""
     path = Path(options.input[0])
     is_part = PART.fullmatch(path.name) is not None
-    run = FinishedRun.open(path.parent if is_part else path) if len(options.input) == 1 else None
+    run = None
+    if len(options.input) == 1:
+        run = FinishedRun.open(path.parent if is_part else path, options.media_family)
     if run is None:
         raise JobError(
             "Name a --model and an input, or the output folder of a finished run (or one of its "

@@ -1,4 +1,4 @@
-"""A server that answers as vLLM does, by our own encoder, or wrongly, late or not at all."""
+"""Servers to verify runs by, and runs."""
 
 from __future__ import annotations
 
@@ -6,28 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from promptmill.pipeline.encoder import Encoder
-from promptmill.pipeline.model.bundle_cache import load_bundle_cached
-from promptmill.schemas.options import JobOptions
-from promptmill.schemas.request import RawRow, TokenRow
-
-DEMO = Path(__file__).resolve().parents[2] / "static" / "demo"
-CLOCK = datetime(2026, 1, 15, 12, tzinfo=UTC)
-NAME = "demo"
-CHAT, COMPLETION, TOKENIZE = "/v1/chat/completions/render", "/v1/completions/render", "/tokenize"
-
-Body = dict[str, Any]
+from rendering_server import CLOCK, DEMO, Body, Stub, serving
 
 
 @pytest.fixture(scope="session")
@@ -40,132 +25,19 @@ def _models_resolved_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROMPTMILL_CACHE", str(cache))
 
 
-class Stub:
-    """What the server is like; tests change it while it runs."""
-
-    def __init__(self, **options: Any) -> None:
-        self.paths = {CHAT, COMPLETION, TOKENIZE, "/v1/models", "/version"}
-        self.key: str | None = None
-        self.failures: list[int] = []
-        """Statuses that the next questions for prompts get instead of an answer."""
-        self.delay = 0.0
-        self.change: Callable[[Body, Body], None] = lambda body, answer: None
-        """Makes an answer wrong."""
-        self.read: Callable[[Body], Body] = lambda body: body
-        """What of a question it takes notice of."""
-        self.asked: list[tuple[str, Body]] = []
-        self.headers: list[dict[str, str]] = []
-        self.statuses: Counter[int] = Counter()
-        self.lock = threading.Lock()
-        self.options = JobOptions.model_validate(
-            {"input": ["-"], "output": "-", "model": str(DEMO / "model"), "max_model_len": 128}
-            | {"trust_request_mm_kwargs": True, "engine": "tokenizers", **options}
-        )
-        bundle = load_bundle_cached(self.options)
-        self.encoder = Encoder(bundle, self.options, self.options.clock or CLOCK)
-        wide = self.options.model_copy(update={"max_model_len": 2048})
-        self.tokenizing = Encoder(bundle, wide, self.options.clock or CLOCK)
-
-    def answer(self, path: str, body: Body) -> tuple[int, object]:
-        if path not in self.paths:
-            return 404, {"detail": "Not Found"}
-        if body.get("model") not in (None, NAME):
-            return 404, _error(f"The model `{body['model']}` does not exist.", "NotFoundError")
-        if self.failures and (status := self.failures.pop(0)):
-            return status, {"error": {"message": "stub fails as told"}}
-        if body.get("tools") and body.get("tool_choice") != "none" and path == CHAT:
-            return 400, _error('"auto" tool choice requires --enable-auto-tool-choice and ...')
-        encoder = self.tokenizing if path == TOKENIZE else self.encoder
-        row = {name: value for name, value in self.read(body).items() if name != "model"}
-        batch = encoder.encode([RawRow("stub", 0, json.dumps(row).encode())])
-        encoder.start_shard()
-        if batch.rejects:
-            return 400, _error(batch.rejects[0].error.message)
-        answers = [_answer(path, body, row) for row in batch.rows]
-        try:
-            for one in answers:
-                self.change(body, one)
-        except AssertionError:
-            return 500, _error("", "InternalServerError")
-        return 200, answers if path == COMPLETION else answers[0]
-
-
-def _answer(path: str, body: Body, row: TokenRow) -> Body:
-    ids = row.ids.tolist()
-    if path == TOKENIZE:
-        return {"count": len(ids), "max_model_len": 128, "tokens": ids, "token_strs": None}
-    wanted = body.get("return_token_offsets") and not row.spans and row.offsets is not None
-    places: dict[str, list[Body]] = {}
-    for span in row.spans:
-        place = {"offset": span.offset, "length": span.length}
-        places.setdefault(span.modality, []).append(place)
-    return {
-        "request_id": "stub",
-        "token_ids": ids,
-        "token_offsets": row.offsets.tolist() if wanted and row.offsets is not None else None,
-        "features": {"mm_placeholders": places} if places else None,
-        "sampling_params": {},
-    }
-
-
-def _error(message: str, kind: str = "BadRequestError") -> Body:
-    return {"error": {"message": message, "type": kind, "param": None, "code": 400}}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    stub: Stub
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        models = [{"id": NAME, "max_model_len": self.stub.options.max_model_len}]
-        known = {"/v1/models": {"data": models}, "/version": {"version": "0.33.0"}}
-        found = self.path in known and self.path in self.stub.paths
-        self._send(200 if found else 404, known[self.path] if found else {"detail": "Not Found"})
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.stub.asked.append((self.path, body))
-        time.sleep(self.stub.delay)
-        with self.stub.lock:
-            answer = self.stub.answer(self.path, body)
-        self._send(*answer)
-
-    def _send(self, status: int, body: object) -> None:
-        self.stub.headers.append(dict(self.headers))
-        if self.stub.key and self.headers.get("authorization") != f"Bearer {self.stub.key}":
-            status, body = 401, {"error": "Unauthorized"}
-        self.stub.statuses[status] += 1
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 Serve = Callable[..., tuple[str, Stub]]
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Starts servers; gives the address of each and what it is like."""
-    servers: list[ThreadingHTTPServer] = []
+    with ExitStack() as servers:
 
-    def start(**options: Any) -> tuple[str, Stub]:
-        stub = Stub(**options)
-        handler = type("Handler", (_Handler,), {"stub": stub})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_address[1]}", stub
+        def start(**options: Any) -> tuple[str, Stub]:
+            stub = Stub(**options)
+            return servers.enter_context(serving(stub)), stub
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 ROWS: list[Body] = [

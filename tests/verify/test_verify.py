@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rendering_server import CHAT, COMPLETION, TOKENIZE, Body, Stub
 from typer.testing import CliRunner
 
 from promptmill.schemas.errors import JobError
 from promptmill.workers.cli.app import app
 from promptmill.workers.finished_run import FinishedRun
 from promptmill.workers.verify.client import Server
+from promptmill.workers.verify.judge import Takes
 from promptmill.workers.verify.run import Verification, verify
 
-CHAT, COMPLETION, TOKENIZE = "/v1/chat/completions/render", "/v1/completions/render", "/tokenize"
 PROMPTS, REJECTS = 8, 4
 
-Body = dict[str, Any]
-Serve = Callable[..., tuple[str, Any]]
+Serve = Callable[..., tuple[str, Stub]]
 Run = Callable[..., Path]
 
 
@@ -94,8 +94,26 @@ def test_a_server_that_only_tokenizes(run: Run, serve: Serve, words: tuple[str, 
     made = verified(run(*words), url)
     assert causes(made) == {}, [f.first for f in made.findings.values()]
     assert made.equal == PROMPTS - 1  # ids cannot be tokenized
-    assert not made.renders
+    assert made.takes is Takes.CONVERSATIONS
     assert any(TOKENIZE in note for note in made.notes)
+
+
+def test_a_server_that_tokenizes_only_texts(run: Run, serve: Serve) -> None:
+    url, stub = serve()
+    stub.paths -= {CHAT, COMPLETION}
+    stub.tokenizes_chats = False
+    made = verified(run(), url)
+    assert causes(made) == {}
+    assert made.equal == PROMPTS - 2  # nor can ids be tokenized, nor media be sent
+    assert made.takes is Takes.TEXTS
+    assert any("chat template is not compared" in note for note in made.notes)
+
+
+def test_a_server_that_is_somewhere_else(run: Run, serve: Serve) -> None:
+    url, stub = serve()
+    stub.failures = [307] * 10
+    with pytest.raises(JobError, match="somewhere else"):
+        verified(run(rows=one_chat()), url)
 
 
 # --- wrong answers ---

@@ -35,6 +35,9 @@ def verify(
     connections: Annotated[
         int, typer.Option(help="Prompts that are asked at the same time.", min=1, max=64)
     ] = 4,
+    media_family: Annotated[
+        str | None, typer.Option(help="As the run was given it.", metavar="FILE")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Send a run's source rows to a server and compare its ids: exit code 1 where any differ."""
@@ -46,7 +49,7 @@ def verify(
 
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # it tells of every second attempt
     size = None if sample == "all" else _size(sample)
-    run = FinishedRun.open(output)
+    run = FinishedRun.open(output, media_family)
     if run is None:
         raise JobError(f"{output} holds no promptmill run. Name the folder that a run wrote to.")
     made = verify_run(
@@ -56,6 +59,7 @@ def verify(
         seed=seed,
         model=served_model,
         connections=connections,
+        tell=lambda line: typer.echo(line, err=True),
     )
     if as_json:
         typer.echo(json.dumps(report.plain(made), ensure_ascii=False, indent=1))

@@ -207,6 +207,8 @@ class Server:
             )
         if status == 404 and "model" in message.lower():
             raise JobError(f"{self.url}: {message} Name the model with --served-model.")
+        if 300 <= status < 400:
+            raise JobError(f"{self.url}{path} is somewhere else ({status}). Give that address.")
         if status in BUSY:
             raise JobError(
                 f"{self.url}{path} answered {status} again and again: it is too busy or behind "

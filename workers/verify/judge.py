@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -11,20 +12,22 @@ import numpy as np
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.media import Expanded
 from promptmill.pipeline.parse.rows import parse_row, row_body
+from promptmill.pipeline.steps import Job
 from promptmill.pipeline.verify.causes import Cause, likely_cause
 from promptmill.pipeline.verify.compare import Answer, Mismatch, Pair, Stored, compare
 from promptmill.pipeline.verify.questions import (
+    Path,
     Question,
     reject_question,
     render_question,
     tokenize_question,
 )
 from promptmill.pipeline.write.readback import StoredSpan
-from promptmill.schemas.errors import ErrorCode, RowError
+from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.media import MediaSpan, Modality
 from promptmill.schemas.options import MediaIds
-from promptmill.schemas.request import Endpoint, Reject, Request
+from promptmill.schemas.request import ChatPrompt, Endpoint, Reject, Request
 from promptmill.workers.verify.client import NoAnswer, Refusal, Server
 from promptmill.workers.verify.sample import Sampled
 
@@ -57,6 +60,14 @@ _NOT_OF_SERVERS: Final = frozenset(
     }
 )
 """Rejects whose reason no server shares (docs/same-as-online.md), or that say nothing of a row."""
+
+
+class Takes(StrEnum):
+    """What a server makes ids of."""
+
+    REQUESTS = "render endpoints"
+    CONVERSATIONS = "/tokenize"
+    TEXTS = "/tokenize, texts only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +120,7 @@ class Judge:
     server: Server
     model: str | None
     """By which the server knows the model."""
-    renders: bool
-    """Whether the server has render endpoints; otherwise `/tokenize`."""
+    takes: Takes
 
     def judge(self, sampled: Sampled) -> Verdict:
         """Ask the server for one prompt, and compare.
@@ -123,19 +133,22 @@ class Judge:
         except NoAnswer as error:
             return Difference(cause=Cause.SERVER_ERROR, sampled=sampled, message=f"{error}.")
         except RowError as error:
-            return NotAsked(f"media that cannot be read here ({error.code})")
+            return NotAsked(f"rows that cannot be made again here ({error.code})")
 
     def _row(self, sampled: Sampled) -> Verdict:
         request = self._request(sampled)
         if request is None:
             return NotAsked("rows that cannot be parsed again")
         body, options = row_body(sampled.raw, self.encoder.options), self.encoder.options
-        ask = render_question if self.renders else tokenize_question
-        question = ask(request, body, options)
-        if question is None and self.renders:
-            question = tokenize_question(request, body, options)
+        question = None
+        if self.takes is Takes.REQUESTS:
+            question = render_question(request, body, options)
         if question is None:
-            return NotAsked("prompts that came as ids, which this server has no endpoint for")
+            question = tokenize_question(request, body, options)
+        if self.takes is Takes.TEXTS and isinstance(request.prompt, ChatPrompt):
+            question = self._as_text(sampled, request)
+        if question is None:
+            return NotAsked("prompts that this server has no endpoint for")
         answer = self._ask(question)
         if isinstance(answer, Refusal):
             cause = Cause.SERVER_ERROR if answer.of_server else Cause.REFUSED
@@ -153,7 +166,7 @@ class Judge:
             return NotAsked("rejects that are no request")
         if code in _NOT_OF_SERVERS:
             return NotAsked(f"rejects for reasons of our own ({code})")
-        if not self.renders:
+        if self.takes is not Takes.REQUESTS:
             return NotAsked("rejects: /tokenize has no limits to refuse them by")
         if code is ErrorCode.TOKEN_OUT_OF_VOCABULARY or self._fills_context(code, error):
             return NotAsked(f"rejects that only an engine refuses ({code})")
@@ -197,6 +210,18 @@ class Judge:
             question = replace(question, body={**question.body, "tool_choice": "none"})
             return self.server.ask(question, patient=patient)
         return answer
+
+    def _as_text(self, sampled: Sampled, request: Request) -> Question | None:
+        """The conversation as it is rendered here, its control tokens in it."""
+        if sampled.stored is not None and sampled.stored["mm_placeholders"]:
+            return None  # the server would take the placeholder for text
+        job = Job(sampled.raw, request, self.encoder.admit(request))
+        (rendered,) = self.encoder.render([job], _unexpected)
+        if rendered.rendered.text is None:
+            return None
+        special = bool(request.budget.add_special_tokens)
+        body: JsonObject = {"prompt": rendered.rendered.text, "add_special_tokens": special}
+        return Question(Path.TOKENIZE, body, whole=True)
 
     def _stored(self, sampled: Sampled, request: Request) -> Stored:
         row = cast(dict[str, object], sampled.stored)
@@ -252,6 +277,10 @@ class Judge:
         start = max(0, index - AROUND)
         shown = ids[start : index + AROUND]
         return Excerpt(len(ids), start, shown, self.encoder.tokenizer.decode(shown))
+
+
+def _unexpected(job: Job, error: RowError, stage: Stage) -> None:
+    raise error
 
 
 def _offsets(stored: Stored, found: Mismatch) -> str:

@@ -11,8 +11,6 @@ from promptmill.workers.summary import counted
 from promptmill.workers.verify.judge import Difference, Excerpt
 from promptmill.workers.verify.run import Finding, Verification
 
-_WAYS = {True: "render endpoints", False: "/tokenize"}
-
 
 def lines(made: Verification) -> Iterator[str]:
     """What a person reads."""
@@ -20,7 +18,7 @@ def lines(made: Verification) -> Iterator[str]:
     said = [f"model {facts.model}"] if facts.model else []
     said += [f"context {facts.max_model_len}"] if facts.max_model_len else []
     said += [f"version {facts.version}"] if facts.version else []
-    yield f"server     {made.url} ({', '.join([*said, _WAYS[made.renders]])})"
+    yield f"server     {made.url} ({', '.join([*said, made.takes.value])})"
     drawn = "all" if made.sampled == made.total else f"drawn with seed {made.seed}"
     yield f"sampled    {made.sampled:,} of {counted(made.total, 'prompt')}, {drawn}"
     yield f"equal      {made.equal:,}"
@@ -60,7 +58,7 @@ def plain(made: Verification) -> JsonObject:
     """The same as JSON has it."""
     return {
         "passed": made.passed,
-        "server": {"url": made.url, "renders": made.renders, **dataclasses.asdict(made.facts)},
+        "server": {"url": made.url, "takes": made.takes.value, **dataclasses.asdict(made.facts)},
         "seed": made.seed,
         "total": made.total,
         "sampled": made.sampled,

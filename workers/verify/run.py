@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,15 +15,20 @@ from promptmill.pipeline.model.bundle_cache import load_bundle_cached
 from promptmill.pipeline.verify.causes import Cause
 from promptmill.pipeline.verify.questions import Path, Question
 from promptmill.schemas.errors import JobError
-from promptmill.schemas.json_types import JsonObject
+from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import EngineName
 from promptmill.workers.finished_run import FinishedRun
-from promptmill.workers.verify.client import Facts, NoAnswer, Server
-from promptmill.workers.verify.judge import Difference, Equal, Judge, NotAsked, Verdict
+from promptmill.workers.verify.client import Facts, NoAnswer, Refusal, Server
+from promptmill.workers.verify.judge import Difference, Equal, Judge, NotAsked, Takes, Verdict
 from promptmill.workers.verify.sample import draw, read_sample
 
+_START: Final = (
+    "vLLM has both when started by `vllm launch render MODEL`, or by `vllm serve MODEL "
+    "--enable-scale-out`."
+)
 _SILENT: Final = 3
 """Prompts without any answer, none before, after which the server is given up."""
+_LINE_SECONDS: Final = 10.0
 _AT_ONCE: Final = 16
 """Prompts a connection that are under way or waiting."""
 
@@ -41,7 +47,7 @@ class Verification:
 
     url: str
     facts: Facts
-    renders: bool
+    takes: Takes
     seed: int
     total: int
     """Prompts of the run, rejects among them."""
@@ -72,6 +78,7 @@ def verify(
     seed: int,
     model: str | None,
     connections: int,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Verification:
     """Send prompts of a run to a server, and compare what it makes of them.
 
@@ -82,55 +89,65 @@ def verify(
         seed: of the draw.
         model: by which the server knows the model; None: as it says itself.
         connections: prompts that are asked at the same time.
+        tell: is told now and then how far it is.
 
     Raises:
         JobError: the server or the input cannot be used.
     """
     facts = server.facts(model)
-    renders = _finds_endpoints(server, facts.model)
+    takes = _finds_endpoints(server, facts.model)
     options = run.options.model_copy(update={"engine": EngineName.TOKENIZERS})
     encoder = Encoder(load_bundle_cached(options), options, run.clock)
-    judge = Judge(encoder, server, facts.model, renders)
+    judge = Judge(encoder, server, facts.model, takes)
     made = Verification(
         url=server.url,
         facts=facts,
-        renders=renders,
+        takes=takes,
         seed=seed,
         total=sum(totals.rows_in for _, totals in run.committed()),
-        notes=_notes(run, encoder, facts, renders),
+        notes=_notes(run, encoder, facts, takes),
     )
     sample = read_sample(run, run.plan(), draw(run, size, seed))
+    next_line = time.monotonic() + _LINE_SECONDS
     with ThreadPoolExecutor(connections) as pool:
         while batch := list(islice(sample, _AT_ONCE * connections)):
             _count(made, pool.map(judge.judge, batch))
+            if time.monotonic() > next_line:
+                tell(f"{made.sampled:,} prompts compared, {made.different:,} different")
+                next_line = time.monotonic() + _LINE_SECONDS
     return made
 
 
-def _finds_endpoints(server: Server, model: str | None) -> bool:
-    """Whether the server renders; if not, whether it at least tokenizes."""
+def _finds_endpoints(server: Server, model: str | None) -> Takes:
     named: JsonObject = {} if model is None else {"model": model}
     render = Question(Path.COMPLETION, {**named, "prompt": "a", "max_tokens": 1}, whole=False)
-    tokenize = Question(Path.TOKENIZE, {**named, "prompt": "a"}, whole=True)
+    text = Question(Path.TOKENIZE, {**named, "prompt": "a"}, whole=True)
+    messages: Json = [{"role": "user", "content": "a"}]
+    chat = Question(Path.TOKENIZE, {**named, "messages": messages}, whole=True)
     try:
         if server.has(render):
-            return True
-        if server.has(tokenize):
-            return False
+            return Takes.REQUESTS
+        if not server.has(text):
+            raise JobError(
+                f"{server.url} has neither {Path.COMPLETION} nor {Path.TOKENIZE}. {_START}"
+            )
+        refused = isinstance(server.ask(chat), Refusal)
+        return Takes.TEXTS if refused else Takes.CONVERSATIONS
     except NoAnswer as error:
         raise JobError(f"{server.url}: {error}. Try later, or with a longer --timeout.") from None
-    raise JobError(
-        f"{server.url} has neither {Path.COMPLETION} nor {Path.TOKENIZE}. vLLM has both when "
-        "started by `vllm launch render MODEL`, or by `vllm serve MODEL --enable-scale-out`."
-    )
 
 
-def _notes(run: FinishedRun, encoder: Encoder, facts: Facts, renders: bool) -> list[str]:
+def _notes(run: FinishedRun, encoder: Encoder, facts: Facts, takes: Takes) -> list[str]:
     notes = []
-    if not renders:
+    if takes is not Takes.REQUESTS:
         notes.append(
             f"The server has no render endpoints, so {Path.TOKENIZE} was asked: limits, rejects "
-            "and offsets are not compared, and cuts are made here. (`vllm launch render MODEL`, or "
-            "`vllm serve MODEL --enable-scale-out`, has them.)"
+            f"and offsets are not compared, and cuts are made here. {_START}"
+        )
+    if takes is Takes.TEXTS:
+        notes.append(
+            f"Its {Path.TOKENIZE} takes no conversations, so it was sent the text rendered here: "
+            "its chat template is not compared."
         )
     length = encoder.max_model_len
     if facts.max_model_len is not None and facts.max_model_len != length:
