@@ -12,12 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rendering_server import Stub, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,6 +38,8 @@ STANDS_FOR = {
 """What a page names, and what is here in its place: no hub is reached from tests."""
 CLUSTER = "http://HEAD:8265"
 """Stands for a Ray head of our own."""
+SERVER = "http://localhost:8000"
+"""Stands for a server of our own."""
 MAKE = re.compile(r"^make .*$", re.MULTILINE)
 """The targets of the Makefile are what runs these tests."""
 
@@ -73,6 +77,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def server() -> Iterator[str]:
+    with serving(Stub(max_model_len=None)) as address:
+        yield address
+
+
 @pytest.mark.parametrize(
     "page",
     [pytest.param(p, id=p.stem) for p in PAGES if p.is_file() and any(map(runs, blocks(p)))],
@@ -88,6 +98,8 @@ def test_the_commands_of_a_page_run(
     if any(CLUSTER in block.code for block in blocks(page)):
         head = request.getfixturevalue("ray_head")
         stands_for[CLUSTER], environment = head.dashboard, head.environment
+    if any(SERVER in block.code for block in filter(runs, blocks(page))):
+        stands_for[SERVER] = request.getfixturevalue("server")
     for block in filter(runs, blocks(page)):
         code = MAKE.sub("", block.code)
         for name, here in stands_for.items():

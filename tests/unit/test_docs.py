@@ -15,8 +15,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOREIGN = {
     *("--append-eod", "--data-path", "--json-keys", "--output-prefix"),
     *("--no-wait", "--runtime-env", "--tokenizer-model", "--tokenizer-type"),
+    "--enable-scale-out",
 }
-"""Options of other tools that the pages name: Megatron's, Ray's."""
+"""Options of other tools that the pages name: Megatron's, Ray's, vLLM's."""
 
 GENERATED = {"options.md", "security.md"}
 """Pages that the site makes (infra/docs/hooks.py)."""

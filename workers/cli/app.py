@@ -99,6 +99,7 @@ add_command(
     inspect,
     "One row: its text, its ids, what was cut.",
     "promptmill inspect out --id row-17",
+    "promptmill inspect out --id row-17 --html row.html",
     "promptmill inspect -i chats.jsonl --model Qwen/Qwen3-8B --row 3 --json",
 )
 add_command(
@@ -106,6 +107,7 @@ add_command(
     verify,
     "A run's ids beside a live server's.",
     "promptmill verify out --server http://localhost:8000 --sample 200",
+    "promptmill verify out --server https://llm.example --sample all --json",
 )
 add_command(
     app,
