@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-out
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test dev check docs golden scenarios soak bench lock clean
+.PHONY: demo test dev check docs golden scenarios chaos soak bench lock clean
 
 demo: $(STAMP)
 	rm -rf $(DEMO_OUT)
@@ -44,6 +44,12 @@ golden: $(STAMP)
 
 scenarios: $(STAMP)
 	$(BIN)/python $(SHARED)/scenarios/run.py --cli $(BIN)/promptmill
+
+# Runs under random faults, on several Ray nodes too (root and iproute2; else without those).
+ROUNDS ?= 10
+chaos: $(STAMP)
+	$(BIN)/pytest -m nodes
+	$(BIN)/python tests/chaos/run.py --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP)
 	$(BIN)/pytest -m soak

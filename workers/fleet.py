@@ -13,16 +13,18 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import ray
 from ray import ObjectRef
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import WorkerRange
 from promptmill.workers.environment import ONE_THREAD, lease_seconds
 from promptmill.workers.fleet_size import FleetSize
+from promptmill.workers.head_watch import HeadWatch
 from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.metrics import Meter
 from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
@@ -38,10 +40,14 @@ SHORT_SECONDS = 30.0
 """After so long with fewer workers than wanted, what is missing is said; then ever more rarely."""
 LOOK_SECONDS = 5.0
 """Between two looks at how large the cluster is."""
+ANSWER_SECONDS = 2.0
+"""Without an answer from the queue for so long, the head is looked after, again and again."""
 CONNECT_SECONDS = 5.0
 """For a cluster's head to take a connection."""
 OBJECT_STORE_BYTES = 128 << 20
 """Rows never pass through it; only the model does."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,7 @@ class RayFleet:
         self._shared = ray.put(self._setup)
         if self._address:  # a Ray of our own has nobody who would ask for metrics
             self._meter = Meter(self._setup.job.metadata["fingerprint"], self._work.resumed)
+        self._head = HeadWatch(ray.get_runtime_context().gcs_address)
         self._short_since = time.monotonic()
         open_shards = len(self._work.shards) - len(self._work.committed)
         self._fill(min(self._size.range.least, open_shards))
@@ -121,13 +128,12 @@ class RayFleet:
         """Wait a little, see to the workers, then say how things are.
 
         Raises:
-            JobError: no worker can work, or the queue is lost.
+            JobError: no worker can work, or the queue or the head is lost.
         """
         try:
             for call in self._ended(POLL_SECONDS):
                 self._see_off(call, self._members.pop(call))
-            asked: ObjectRef[Snapshot] = self._queue.snapshot.remote()
-            snapshot = ray.get(asked)
+            snapshot: Snapshot = self._answer(self._queue.snapshot.remote())
         except RayActorError as error:
             raise JobError(
                 f"The queue of this run is lost: it was started again {QUEUE_RESTARTS} times, or "
@@ -138,7 +144,7 @@ class RayFleet:
             self._meter.update(snapshot)
         self._end_silent(snapshot)
         self._finished = snapshot.finished
-        if not snapshot.finished and snapshot.failure is None:
+        if not snapshot.finished and snapshot.failure is None and self._head.answers():
             self._follow_cluster()
             self._fill(self._size.wanted(snapshot, len(self._members)))
             self._say_what_is_missing(snapshot)
@@ -202,8 +208,16 @@ class RayFleet:
             ray.kill(member.actor)
 
     def _say_lost(self, member: _Member, reason: str) -> bool:
-        told: ObjectRef[bool] = self._queue.lost.remote(member.name, reason)
-        return ray.get(told)
+        ready: bool = self._answer(self._queue.lost.remote(member.name, reason))
+        return ready
+
+    def _answer(self, call: ObjectRef[Answer]) -> Answer:
+        """What the queue says. It may just be started again, for which the head is needed."""
+        while True:
+            try:
+                return ray.get(call, timeout=ANSWER_SECONDS)
+            except GetTimeoutError:
+                self._head.answers()
 
     def _end_silent(self, snapshot: Snapshot) -> None:
         for call, member in list(self._members.items()):

@@ -90,7 +90,7 @@ class OutputFolder:
             return
         if not self.root.is_dir():
             raise JobError(f"The output {self.root} is not a folder. Name a new or empty folder.")
-        strange = sorted(self._strangers())
+        strange = sorted({*self._strangers(), *self._links()})
         if strange:
             more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
             raise JobError(
@@ -98,6 +98,13 @@ class OutputFolder:
                 f"promptmill did not write ({', '.join(strange[:3])}{more}). Nothing was touched. "
                 "Name a new or empty folder."
             )
+
+    def _links(self) -> Iterator[str]:
+        """Links among what is ours: through one we would write, or clean up, somewhere else."""
+        for folder in (self.root, self.private):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if path.is_symlink():
+                    yield str(path.relative_to(self.root))
 
     def _strangers(self) -> Iterator[str]:
         started = self.record.exists()

@@ -25,7 +25,7 @@ from promptmill.pipeline.render.shortcuts import (
 )
 
 MAX_PRODUCT: Final = 1 << 24
-"""Characters or items that a multiplication may make, and bits that a power may have.
+"""Characters or items that a multiplication may make, and bits that a product or power may have.
 
 One such operation runs in C: no timeout ends it and no output bound sees it.
 """
@@ -92,7 +92,9 @@ class FastSandbox(ImmutableSandboxedEnvironment):
         """
         if operator == "**":
             size = left.bit_length() * right if type(left) is int and type(right) is int else 0
-        elif isinstance(left, int) == isinstance(right, int):
+        elif isinstance(left, int) and isinstance(right, int):
+            size = left.bit_length() + right.bit_length()
+        elif not isinstance(left, int) and not isinstance(right, int):
             size = 0
         else:
             items, times = (right, left) if isinstance(left, int) else (left, right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,36 @@ def test_clean_removes_only_temporary_files(folder: OutputFolder) -> None:
     folder.clean()
     assert not folder.temporary.exists()
     assert folder.part(0).exists()
+
+
+@pytest.mark.parametrize("name", ["_promptmill", "_promptmill/tmp", "part-00000-of-00002.parquet"])
+def test_links_in_the_folder_are_refused_and_not_followed(
+    folder: OutputFolder, tmp_path: Path, name: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "tmp").mkdir(parents=True)
+    kept = elsewhere / "tmp" / "kept"
+    kept.touch()
+    if name != "_promptmill":
+        folder.create()
+        folder.write_record(RECORD)
+        folder.clean()
+    link = folder.root / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(JobError, match=f"refused.*{name}"):
+        folder.check()
+    if name == "_promptmill/tmp":
+        folder.clean()
+    assert kept.exists()
+
+
+def test_what_a_run_writes_has_the_modes_that_the_user_set(folder: OutputFolder) -> None:
+    before = os.umask(0o077)
+    try:
+        folder.create()
+        folder.write_record(RECORD)
+    finally:
+        os.umask(before)
+    for path in (folder.root, *folder.root.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
