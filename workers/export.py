@@ -19,7 +19,7 @@ from promptmill.pipeline.read.finished import (
 from promptmill.pipeline.write.megatron import write_indexed
 from promptmill.pipeline.write.names import new_attempt, temporary_name
 from promptmill.pipeline.write.publish import publish
-from promptmill.pipeline.write.readback import generate_request
+from promptmill.pipeline.write.readback import generate_request, media_overlap
 from promptmill.pipeline.write.saved_set import write_saved_set
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.export import ExportTo
@@ -191,7 +191,7 @@ def _saved_set(source: _Source, paths: Sequence[Path]) -> Exported:
 
 
 def _requests(source: _Source, paths: Sequence[Path]) -> Exported:
-    done = Exported()
+    done, overlapping = Exported(), 0
     with paths[0].open("xb") as file:
         for part in source.parts:
             for batch in part_batches(part, _REQUEST_COLUMNS):
@@ -199,9 +199,15 @@ def _requests(source: _Source, paths: Sequence[Path]) -> Exported:
                     file.write(msgspec.json.encode(generate_request(row)) + b"\n")
                     done.rows += 1
                     done.tokens += len(row["prompt_token_ids"])
+                    overlapping += media_overlap(row["mm_placeholders"])
     if source.media:
         done.notes.append(
             "media are named by their hashes: the server must have them in its cache already"
+        )
+    if overlapping:
+        done.notes.append(
+            f"{counted(overlapping, 'row')} with media that share an id: vLLM refuses such a body, "
+            "so send these as chats"
         )
     return done
 

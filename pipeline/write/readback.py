@@ -159,6 +159,17 @@ def generate_request(row: Mapping[str, object]) -> JsonObject:
     return body
 
 
+def media_overlap(spans: Sequence[StoredSpan]) -> bool:
+    """Whether media of a row share ids, as neighbours of Gemma 3 do: the endpoint refuses such a
+    body, where serving the chat itself does not."""
+    end = 0
+    for span in sorted(spans, key=lambda span: span["offset"]):
+        if span["offset"] < end:
+            return True
+        end = span["offset"] + span["length"]
+    return False
+
+
 def _given(asked: JsonObject, names: Sequence[str]) -> JsonObject:
     return {name: asked[name] for name in names if asked.get(name) is not None}
 

@@ -14,6 +14,7 @@ from promptmill.pipeline.write.readback import (
     StoredSpan,
     collapse,
     generate_request,
+    media_overlap,
     tokens_prompt,
 )
 from promptmill.schemas.json_types import JsonObject
@@ -175,6 +176,14 @@ def test_transfer_parameters_go_where_the_server_puts_them(
         "max_tokens": 16,
         "extra_args": {"kv_transfer_params": {"a": 1}},
     }
+
+
+@pytest.mark.parametrize(
+    ("places", "share"),
+    [([], False), ([(0, 3), (3, 2)], False), ([(4, 3), (1, 4)], True)],
+)
+def test_media_that_share_an_id_are_seen(places: list[tuple[int, int]], share: bool) -> None:
+    assert media_overlap([span("image", *place) for place in places]) is share
 
 
 def test_beam_search_is_refused(stored: Callable[..., dict[str, Any]]) -> None:

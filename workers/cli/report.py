@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from promptmill.workers.cli.voice import VOICE
+
 
 def report(
     output: Annotated[Path, typer.Argument(help="The output folder.", metavar="OUT")],
@@ -14,4 +16,4 @@ def report(
     """Write OUT/_promptmill/report.html again; a run writes it at its end by itself."""
     from promptmill.workers.report import write_report  # see app.py
 
-    typer.echo(write_report(output))
+    VOICE.say(str(write_report(output)))

@@ -10,6 +10,7 @@ import typer
 
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.cli.options import as_arguments, takes_job
+from promptmill.workers.cli.voice import VOICE
 
 PROGRAM = ("python", "-m", "promptmill.workers.cli", "run")
 DETACHED = 130
@@ -41,7 +42,7 @@ def submit(
 
     shipped = ship(job)
     for warning in shipped.warnings:
-        _say(warning)
+        typer.echo(warning, err=True)
     cluster = Cluster(job.address)
     if (last := cluster.finished(shipped)) is not None and (code := _finished(job)) is not None:
         _say(f"finished already, by {last}")
@@ -82,7 +83,8 @@ def _finished(job: JobOptions) -> int | None:
 
 
 def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    if not VOICE.quiet:
+        typer.echo(line, err=True)
 
 
 def _show(text: str) -> None:
