@@ -120,17 +120,6 @@ class RejectExample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timings:
-    """Where a shard's time went, in seconds of its worker."""
-
-    read: float
-    encode: float
-    write: float
-    cpu: float
-    """Processor time of the worker process, all of its threads."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineUse:
     """What tokenized a shard."""
 
@@ -162,7 +151,6 @@ class Receipt:
     started: float = 0.0
     """Unix time at the worker, as `finished`; 0 in receipts of releases that did not say it."""
     finished: float = 0.0
-    timings: Timings
     engine: EngineUse
     worker: str
     """Host and process id."""

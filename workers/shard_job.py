@@ -34,7 +34,6 @@ from promptmill.schemas.run import (
     EngineUse,
     Receipt,
     RejectExample,
-    Timings,
     Totals,
     WrittenFile,
 )
@@ -184,7 +183,6 @@ class _Attempt:
             figures=self._figures.figures(),
             started=self._started,
             finished=time.time(),
-            timings=self._timings(),
             engine=self._engine_use(),
             worker=f"{socket.gethostname()}/{os.getpid()}",
         )
@@ -199,16 +197,6 @@ class _Attempt:
             bytes_written=written,
             seconds=seconds,
             cpu_seconds=round(self._watch.cpu_seconds(), 4),
-        )
-
-    def _timings(self) -> Timings:
-        seconds = self._watch.seconds
-        read, write = seconds.get("read", 0.0), seconds.get("write", 0.0)
-        return Timings(
-            read=round(read, 4),
-            encode=round(sum(seconds.values()) - read - write, 4),
-            write=round(write, 4),
-            cpu=round(self._watch.cpu_seconds(), 4),
         )
 
     def _engine_use(self) -> EngineUse:

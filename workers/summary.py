@@ -27,6 +27,7 @@ def summary(
         for code, count in sorted(totals.rejects.items(), key=lambda item: -item[1]):
             yield f"  {count:,} {code}{_where(examples.get(code))}"
     yield f"output: {folder.root}"
+    yield f"report: {folder.report}"
     if totals.rows_rejected:
         rejects = folder.rejects(0).parent
         yield f"rejects: {rejects}; to run them again: promptmill run -i '{rejects}/*.jsonl' ..."

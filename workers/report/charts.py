@@ -149,7 +149,7 @@ def share_bar(parts: Mapping[str, float], *, width: float = WIDTH, height: float
     for number, (name, part) in enumerate(parts.items()):
         share = part / whole
         title = f"{name}: {share:.1%}"
-        bars.append(Bar(x, 0, share * width, height, f"part-{number % 6}", title))
+        bars.append(Bar(x, 0, share * width, height, f"part-{number % 7}", title))
         x += share * width
     return bars
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from promptmill.pipeline.reuse import BlockCounter
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.figures import Cuts, Figures
-from promptmill.schemas.run import EngineUse, Receipt, RunRecord, RunState, Timings
+from promptmill.schemas.run import EngineUse, Receipt, RunRecord, RunState
 from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.output_folder import OutputFolder
@@ -55,22 +55,13 @@ class Sums:
     as_stored: BlockCounter = field(default_factory=lambda: BlockCounter(HASHES))
     """Of all rows, as in `other_way`."""
     other_way: BlockCounter = field(default_factory=lambda: BlockCounter(HASHES))
-    timings: Timings = field(default_factory=lambda: Timings(read=0, encode=0, write=0, cpu=0))
     activities: list[Activity] = field(default_factory=list)
     workers: set[str] = field(default_factory=set)
     engines: dict[str, EngineUse] = field(default_factory=dict)
-    output_bytes: int = 0
 
     def add(self, receipt: Receipt) -> None:
         """Count a shard."""
         self._add_figures(receipt.figures)
-        done, more = self.timings, receipt.timings
-        self.timings = Timings(
-            read=done.read + more.read,
-            encode=done.encode + more.encode,
-            write=done.write + more.write,
-            cpu=done.cpu + more.cpu,
-        )
         if receipt.started:
             totals = receipt.totals
             self.activities.append(
@@ -84,7 +75,6 @@ class Sums:
             rows_checked=used.rows_checked + receipt.engine.rows_checked,
             rows_redone=used.rows_redone + receipt.engine.rows_redone,
         )
-        self.output_bytes += receipt.part.size
 
     def _add_figures(self, figures: Figures) -> None:
         self.before.update(figures.before)

@@ -24,8 +24,10 @@ from promptmill.workers.report.charts import (
 )
 from promptmill.workers.report.command import option_arguments, rerun_command
 from promptmill.workers.report.gather import Activity, Ending, Gathered, Sums
+from promptmill.workers.summary import counted
 
 MOST_FILES = 50
+STEPS = ("read", "parse", "render", "tokenize", "expand", "fit", "write")
 LONGEST_VALUE = 300
 
 
@@ -153,8 +155,8 @@ def view(found: Gathered) -> View:
         modality_bars=share_bar(_modality_tokens(sums, totals)),
         throughput=time_chart([(one.started, one.finished, one.tokens) for one in sums.activities]),
         pace=list(_pace(found)),
-        stages=_parts(_stages(sums), seconds=True),
-        stage_bars=share_bar(_stages(sums)),
+        stages=_parts(_stages(totals), seconds=True),
+        stage_bars=share_bar(_stages(totals)),
         facts=list(_facts(found)),
         options=list(_options(found)),
         files=files[:MOST_FILES],
@@ -287,9 +289,14 @@ def _modality_tokens(sums: Sums, totals: Totals) -> dict[str, float]:
     return {"text": max(0.0, totals.tokens - sum(media.values())), **media}
 
 
-def _stages(sums: Sums) -> dict[str, float]:
-    spent = sums.timings
-    return {"read": spent.read, "render and tokenize": spent.encode, "write": spent.write}
+def _stages(totals: Totals) -> dict[str, float]:
+    """Seconds by step, in the order of a row's way."""
+    seconds = totals.seconds
+    return {step: seconds[step] for step in sorted(seconds, key=_place)}
+
+
+def _place(step: str) -> int:
+    return STEPS.index(step) if step in STEPS else len(STEPS)
 
 
 def _parts(parts: Mapping[str, float], *, seconds: bool = False) -> list[Part]:
@@ -309,11 +316,12 @@ def _pace(found: Gathered) -> Iterator[tuple[str, str]]:
         yield "time with work", clock(seconds)
         yield "prompts a second", compact(rows / seconds)
         yield "tokens a second", compact(tokens / seconds)
-    if sums.timings.cpu:
-        yield "processor time", clock(sums.timings.cpu)
-        yield "tokens a processor second", compact(totals.tokens / sums.timings.cpu)
+    if totals.cpu_seconds:
+        yield "processor time", clock(totals.cpu_seconds)
+        yield "tokens a processor second", compact(totals.tokens / totals.cpu_seconds)
     yield "workers", f"{len(sums.workers):,}"
-    yield "stored", f"{compact(sums.output_bytes)}B in {len(found.ledger.committed):,} parts"
+    parts = counted(len(found.ledger.committed), "part")
+    yield "read, written", f"{_bytes(totals.bytes_read)}, {_bytes(totals.bytes_written)} in {parts}"
     for name, used in sorted(sums.engines.items()):
         checked = f", {used.rows_checked:,} rows compared with the reference and equal"
         redone = f", {used.rows_redone:,} rows left to the reference"
@@ -368,6 +376,11 @@ def _files(identity: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
             name, size = file.get("name"), file.get("size")
             shown = f"{size:,}" if isinstance(size, int) else json.dumps(size)
             yield redacted(str(name)), shown, str(file.get("sha256"))
+
+
+def _bytes(number: int) -> str:
+    shown = compact(number)
+    return f"{shown}B" if shown[-1].isalpha() else f"{shown} B"
 
 
 def _share(part: float, whole: float) -> str:
