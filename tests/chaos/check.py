@@ -6,12 +6,16 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 
 Place = tuple[str, int, int]
 """`source`, `row_index`, `prompt_index`."""
+
+
+PASSING: Final = {"rows_resumed", "seconds", "cpu_seconds"}
+"""Of the totals."""
 
 
 class Miss(Exception):
@@ -100,13 +104,15 @@ def _receipts(folder: Path) -> dict[str, Any]:
     found = {}
     for path in (folder / "_promptmill" / "receipts").iterdir():
         receipt = json.loads(path.read_text())
-        lasting = ("shard", "totals", "part", "rejects", "input_sha256", "examples")
-        found[path.name] = {name: receipt[name] for name in lasting}
+        lasting = ("shard", "part", "rejects", "input_sha256", "examples")
+        kept = {name: receipt[name] for name in lasting}
+        found[path.name] = {**kept, "totals": _lasting(receipt["totals"])}
     return found
 
 
 def _lasting(totals: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in totals.items() if name != "rows_resumed"}
+    """Counts, without what differs from start to start."""
+    return {name: value for name, value in totals.items() if name not in PASSING}
 
 
 def _same(what: str, found: object, want: object) -> None:

@@ -251,9 +251,11 @@ def _rounds(args: argparse.Namespace, folder: Path) -> int:
         seen.update(
             what.split(" at ")[0] for what in one.happened if " at " in what and what[-1] != ")"
         )
-        shutil.rmtree(folder / str(number), ignore_errors=True)
+        if not args.keep:
+            shutil.rmtree(folder / str(number), ignore_errors=True)
     print("no miss; " + ", ".join(f"{name} {times}" for name, times in sorted(seen.items())))
-    shutil.rmtree(folder)
+    if not args.keep:
+        shutil.rmtree(folder)
     return 0
 
 
@@ -262,6 +264,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--where", type=Where, choices=list(Where))
+    parser.add_argument("--keep", action="store_true", help="leave the logs of good rounds, too")
     return parser.parse_args()
 
 
