@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from promptmill.pipeline.encoder import Encoder
@@ -58,6 +58,7 @@ def token_rows(draw: st.DrawFn) -> TokenRow:
     )
 
 
+@settings(deadline=None)
 @given(token_rows())
 def test_labels_are_ids_in_their_places_or_nothing(row: TokenRow) -> None:
     found = labels(row)

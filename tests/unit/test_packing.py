@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from promptmill.pipeline.packing import best_fit_decreasing
@@ -21,6 +21,7 @@ def packed(lengths: list[int], size: int) -> list[list[int]]:
     return best_fit_decreasing(np.array(lengths, np.int64), size)
 
 
+@settings(deadline=None)
 @given(problems())
 def test_every_row_is_in_one_pack_and_no_pack_too_long(problem: tuple[list[int], int]) -> None:
     lengths, size = problem
@@ -31,6 +32,7 @@ def test_every_row_is_in_one_pack_and_no_pack_too_long(problem: tuple[list[int],
     assert [pack[0] for pack in packs] == sorted(pack[0] for pack in packs)
 
 
+@settings(deadline=None)
 @given(problems())
 def test_two_packs_never_fit_into_one(problem: tuple[list[int], int]) -> None:
     lengths, size = problem
@@ -38,6 +40,7 @@ def test_two_packs_never_fit_into_one(problem: tuple[list[int], int]) -> None:
     assert len(sums) < 2 or sums[0] + sums[1] > size
 
 
+@settings(deadline=None)
 @given(problems(most_rows=7))
 def test_packs_are_few_beside_the_fewest_possible(problem: tuple[list[int], int]) -> None:
     lengths, size = problem
