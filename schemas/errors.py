@@ -11,6 +11,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TypeAlias
 
+from promptmill.schemas.redact import redacted
+
 ErrorValue: TypeAlias = "int | float | str | bool | None"
 
 
@@ -114,4 +116,10 @@ def _row_error(
 
 
 class JobError(Exception):
-    """The run as a whole cannot start or go on (exit code 1). The message names the way out."""
+    """The run as a whole cannot start or go on (exit code 1). The message names the way out.
+
+    Credentials of URLs in the message are starred out.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(redacted(message))

@@ -19,6 +19,7 @@ from pydantic import (
 from promptmill.schemas import profile
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.media import Modality
+from promptmill.schemas.redact import redacted
 
 MOST_TOKENS: Final = 2**31 - 1
 """What lengths in ids are counted with: the columns are int32."""
@@ -268,6 +269,13 @@ class JobOptions(BaseModel):
         for network in self.allowed_media_networks:
             ip_network(network)
         return self
+
+    def shown(self) -> JsonObject:
+        """All of them as people and records see them: URLs without credentials."""
+        shown: JsonObject = self.model_dump(mode="json")
+        shown["input"] = [redacted(name) for name in self.input]
+        shown["output"] = redacted(self.output)
+        return shown
 
     @property
     def mask_wanted(self) -> bool:

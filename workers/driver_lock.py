@@ -17,6 +17,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from promptmill.pipeline.storage.place import Place
+from promptmill.pipeline.storage.remote import RemotePath
 from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError
 from promptmill.workers.leases import Snapshot
@@ -26,6 +28,8 @@ from promptmill.workers.progress import Pace
 BEAT_SECONDS = 3.0
 WATCH_SECONDS = 15.0
 """A file of another machine that does not change for so long is a dead driver's."""
+WATCH_STORE_SECONDS = 60.0
+"""The same in an object store, where a request may be tried again for half a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,8 @@ class DriverLock:
     Args:
         folder: the output folder.
         say: takes a line for the log.
-        watch_seconds: how long a file of another machine is watched.
+        watch_seconds: how long a file of another machine is watched; None: as long as the kind
+            of folder needs.
     """
 
     def __init__(
@@ -65,11 +70,13 @@ class DriverLock:
         folder: OutputFolder,
         say: Callable[[str], None],
         *,
-        watch_seconds: float = WATCH_SECONDS,
+        watch_seconds: float | None = None,
     ) -> None:
         self._folder = folder
         self._say = say
-        self._watch_seconds = watch_seconds
+        self._watch_seconds = watch_seconds or (
+            WATCH_SECONDS if isinstance(folder.root, Path) else WATCH_STORE_SECONDS
+        )
         self._last_beat = 0.0
         process = psutil.Process()
         self.state = DriverState(
@@ -98,6 +105,8 @@ class DriverLock:
                 )
             self._say(f"taking over from process {other.pid} on {other.host}, which is dead")
             self._remove(other)
+        if isinstance(self._folder.root, RemotePath):
+            self._check_conditions()
 
     def beat(self, progress: str, snapshot: Snapshot, pace: Pace | None = None) -> None:
         """Show that the driver is alive, and its progress, if it is time for it.
@@ -150,25 +159,38 @@ class DriverLock:
 
     def _create(self) -> bool:
         """Make the file with its content in one step; False where it exists."""
-        temporary = self._aside()
-        temporary.write_bytes(msgspec.json.encode(self.state))
-        return publish(temporary, self._folder.driver)
+        return self._folder.add(self._folder.driver, msgspec.json.encode(self.state))
+
+    def _check_conditions(self) -> None:
+        """An object store that writes over what is there cannot hold a run."""
+        again = msgspec.json.encode(replace(self.state, beat=1))
+        if self._folder.add(self._folder.driver, again):
+            self._folder.driver.unlink(missing_ok=True)
+            raise JobError(
+                f"The store of {self._folder.root} writes over an object although told not to "
+                "(If-None-Match), so that two workers could spoil each other's files. Use a store "
+                "with conditional writes, or a folder."
+            )
 
     def _remove(self, expected: DriverState) -> None:
         """Remove a dead driver's file, but not the one of a driver that was quicker."""
-        aside = self._aside()
+        driver = self._folder.driver
+        if not isinstance(driver, Path):
+            # Nothing can be renamed in an object store: between the look and the removal another
+            # driver may come in. Whoever comes last stays, the other one notices at its next beat.
+            if (found := read_driver(self._folder)) and found.token == expected.token:
+                driver.unlink(missing_ok=True)
+            return
+        self._folder.temporary.mkdir(parents=True, exist_ok=True)
+        aside = self._folder.temporary / f"driver.{uuid.uuid4().hex}"
         try:
-            self._folder.driver.rename(aside)
+            driver.rename(aside)
         except FileNotFoundError:
             return
         if _read(aside).token == expected.token:
             aside.unlink()
         else:
-            publish(aside, self._folder.driver)
-
-    def _aside(self) -> Path:
-        self._folder.temporary.mkdir(parents=True, exist_ok=True)
-        return self._folder.temporary / f"driver.{uuid.uuid4().hex}"
+            publish(aside, driver)
 
 
 def read_driver(folder: OutputFolder) -> DriverState | None:
@@ -179,7 +201,7 @@ def read_driver(folder: OutputFolder) -> DriverState | None:
         return None
 
 
-def _read(path: Path) -> DriverState:
+def _read(path: Place) -> DriverState:
     """A file that is damaged speaks for a driver nobody knows."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=DriverState)

@@ -8,6 +8,7 @@ keeps 64 bits an id; more ids than fit are taken in several passes, a share of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
+
+from promptmill.pipeline.storage.place import Place
 
 ID_COLUMN = "custom_id"
 HASHES_IN_MEMORY = 32 << 20
@@ -36,7 +39,7 @@ class Duplicates:
 
 
 def find_duplicates(
-    parts: Sequence[Path], rows: int, *, most_hashes: int = HASHES_IN_MEMORY
+    parts: Sequence[Place], rows: int, *, most_hashes: int = HASHES_IN_MEMORY
 ) -> Duplicates:
     """Look through the ids of all parts.
 
@@ -65,7 +68,7 @@ def _hashes(ids: list[str]) -> Hashes:
     return np.fromiter(map(hash, ids), np.int64, len(ids))
 
 
-def _names(parts: Sequence[Path], wanted: set[int]) -> tuple[str, ...]:
+def _names(parts: Sequence[Place], wanted: set[int]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for ids in _ids(parts):
         for name in ids:
@@ -76,14 +79,25 @@ def _names(parts: Sequence[Path], wanted: set[int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _ids(parts: Sequence[Path]) -> Iterator[list[str]]:
+def _ids(parts: Sequence[Place]) -> Iterator[list[str]]:
     """The ids of the parts, a batch at a time."""
     for part in parts:
-        if part.suffix == ".parquet":
-            with pq.ParquetFile(part) as file:
-                for batch in file.iter_batches(columns=[ID_COLUMN]):
-                    yield batch.column(0).to_pylist()
-        else:
-            with pa.memory_map(str(part)) as source, pa.ipc.open_file(source) as file:
-                for number in range(file.num_record_batches):
-                    yield file.get_batch(number).column(ID_COLUMN).to_pylist()
+        with _opened(part) as source:
+            if part.suffix == ".parquet":
+                with pq.ParquetFile(source) as file:
+                    for batch in file.iter_batches(columns=[ID_COLUMN]):
+                        yield batch.column(0).to_pylist()
+            else:
+                with pa.ipc.open_file(source) as file:
+                    for number in range(file.num_record_batches):
+                        yield file.get_batch(number).column(ID_COLUMN).to_pylist()
+
+
+@contextmanager
+def _opened(part: Place) -> Iterator[pa.NativeFile]:
+    if isinstance(part, Path):
+        with pa.memory_map(str(part)) as source:
+            yield source
+        return
+    with part.open("rb") as stored:
+        yield pa.PythonFile(stored, mode="r")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.pipeline.read.stored import StoredPart
+from promptmill.pipeline.storage.place import local
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
@@ -55,7 +56,7 @@ class FinishedRun:
 
     def part(self, shard: int) -> StoredPart:
         """The token rows of a shard."""
-        return StoredPart(self.folder.part(shard))
+        return StoredPart(local(self.folder.part(shard)))
 
     def rejects(self, shard: int) -> Iterator[JsonObject]:
         """The lines of a shard's rejects file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.explain import Explanation, explain_row
@@ -14,6 +13,7 @@ from promptmill.pipeline.parse.rows import parse_row
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.pipeline.read.rows import read_shard
 from promptmill.pipeline.read.stored import StoredPart
+from promptmill.pipeline.storage.place import place_of
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import EngineName, JobOptions
 from promptmill.schemas.request import RawRow
@@ -91,7 +91,7 @@ def _inspected(row: RawRow, prompts: list[Explanation], notes: Sequence[str] = (
 
 def _run_of(options: JobOptions) -> tuple[FinishedRun, StoredPart | None]:
     """The run that the only input names, and the part if it names one."""
-    path = Path(options.input[0])
+    path = place_of(options.input[0])
     is_part = PART.fullmatch(path.name) is not None
     run = None
     if len(options.input) == 1:

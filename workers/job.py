@@ -14,6 +14,8 @@ from promptmill.pipeline.model.bundle_cache import load_bundle_cached
 from promptmill.pipeline.model.length import check_max_model_len
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.pipeline.render.resolve import template_text
+from promptmill.pipeline.storage.place import Place, place_of
+from promptmill.pipeline.storage.systems import protocol_of
 from promptmill.schemas import profile
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
@@ -73,9 +75,8 @@ def resolve_job(options: JobOptions) -> Job:
     Raises:
         JobError: the output folder is refused, or the model or the input cannot be used.
     """
-    if "://" in options.output:
-        raise JobError(f"The output {options.output} is a URL; name a folder of a file system.")
-    folder = OutputFolder(Path(options.output).absolute(), format=options.format)
+    folder = OutputFolder(place_of(options.output), format=options.format)
+    _check_fits(folder.root, options)
     folder.check()
     _check_apart(folder.root, options.input)
     bundle = load_bundle_cached(options)
@@ -106,13 +107,24 @@ def resolve_job(options: JobOptions) -> Job:
     )
 
 
-def _check_apart(output: Path, inputs: tuple[str, ...]) -> None:
+def _check_apart(output: Place, inputs: tuple[str, ...]) -> None:
     """Parts inside an input folder would be input to the next start."""
     for name in inputs:
-        if "://" not in name and output.is_relative_to(Path(name).absolute()):
+        given = name.rstrip("/") if protocol_of(name) else str(Path(name).absolute())
+        if str(output) == given or str(output).startswith(f"{given.rstrip('/')}/"):
             raise JobError(
                 f"The output {output} lies in the input {name}. Name an output folder outside."
             )
+
+
+def _check_fits(output: Place, options: JobOptions) -> None:
+    """What an output in an object store cannot have."""
+    if isinstance(output, Path):
+        return
+    if options.pack is not None:
+        raise JobError("--pack needs an output folder of a file system; copy the parts to one.")
+    if protocol_of(str(output)) == "memory" and not options.local:
+        raise JobError("An output in memory:// is gone with its process; it is for --local only.")
 
 
 def _is_small(plan: Plan) -> bool:

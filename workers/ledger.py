@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from promptmill.schemas.run import Receipt, RejectExample, RunTotals, Totals
+from promptmill.pipeline.storage.place import sizes
+from promptmill.schemas.run import Receipt, RejectExample, RunTotals, Totals, WrittenFile
 from promptmill.workers.output_folder import OutputFolder
 
 
@@ -58,8 +59,10 @@ def read_ledger(folder: OutputFolder, also: Callable[[Receipt], None] = lambda _
         also: is given every receipt that counts.
     """
     ledger = Ledger()
-    for shard, receipt in folder.receipts():
-        if receipt is not None and _whole(folder, receipt):
+    receipts = folder.receipts()  # listed before the files, which are written before them
+    parts, rejects = sizes(folder.root), sizes(folder.rejects(0).parent)
+    for shard, receipt in receipts:
+        if receipt and _stands(receipt.part, parts) and _stands(receipt.rejects, rejects):
             ledger.add(receipt)
             also(receipt)
         else:
@@ -75,10 +78,5 @@ def sound_ledger(folder: OutputFolder) -> Ledger:
     return ledger
 
 
-def _whole(folder: OutputFolder, receipt: Receipt) -> bool:
-    files = {folder.root: receipt.part, folder.rejects(0).parent: receipt.rejects}
-    return all(
-        (place / file.name).is_file() and (place / file.name).stat().st_size == file.size
-        for place, file in files.items()
-        if file is not None
-    )
+def _stands(file: WrittenFile | None, sizes: Mapping[str, int]) -> bool:
+    return file is None or sizes.get(file.name) == file.size

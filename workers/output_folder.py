@@ -14,13 +14,18 @@ from pathlib import Path
 
 import msgspec
 
+from promptmill.pipeline.storage.place import Place, local, read_files, sizes
+from promptmill.pipeline.storage.remote import RemotePath
+from promptmill.pipeline.storage.scratch import remove_dead, scratch_folder
 from promptmill.pipeline.write.names import (
     PRIVATE,
+    new_attempt,
     packs_name,
     part_name,
     receipt_name,
     rejects_name,
 )
+from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import OutputFormat
 from promptmill.schemas.run import Receipt, RunRecord
@@ -34,49 +39,58 @@ PART = re.compile(r"part-\d{5,}-of-\d{5,}\.(parquet|arrow)")
 class OutputFolder:
     """The places of one run's files. Picklable: workers get it, too."""
 
-    root: Path
+    root: Place
     shards: int = 0
     """Of the whole run; in the names of parts."""
     format: OutputFormat = OutputFormat.PARQUET
 
     @property
-    def private(self) -> Path:
+    def private(self) -> Place:
         """Everything but the parts."""
         return self.root / PRIVATE
 
     @property
-    def record(self) -> Path:
+    def record(self) -> Place:
         """The record of the run."""
         return self.private / "run.json"
 
     @property
-    def report(self) -> Path:
+    def report(self) -> Place:
         """The page about the run."""
         return self.private / "report.html"
 
     @property
-    def driver(self) -> Path:
+    def driver(self) -> Place:
         """Who is working on this folder, while someone is."""
         return self.private / "driver.json"
 
     @property
     def temporary(self) -> Path:
-        """Files of attempts that are not published; on the same file system as the parts."""
-        return self.private / "tmp"
+        """Files of attempts that are not published.
 
-    def part(self, shard: int) -> Path:
+        On the same file system as the parts; for an object store, on this process's own disk.
+        """
+        private = self.private
+        return private / "tmp" if isinstance(private, Path) else scratch_folder()
+
+    @property
+    def seen(self) -> bool:
+        """Whether this machine sees the folder that a run has created."""
+        return self.temporary.is_dir() and (isinstance(self.root, Path) or self.root.exists())
+
+    def part(self, shard: int) -> Place:
         """The token rows of a shard."""
         return self.root / part_name(shard, self.shards, self.format)
 
-    def receipt(self, shard: int) -> Path:
+    def receipt(self, shard: int) -> Place:
         """Stands there when the shard is committed."""
         return self.private / "receipts" / receipt_name(shard)
 
-    def rejects(self, shard: int) -> Path:
+    def rejects(self, shard: int) -> Place:
         """The rejects of a shard; there only where it has some."""
         return self.private / "rejects" / rejects_name(shard)
 
-    def packs(self, size: int) -> Path:
+    def packs(self, size: int) -> Place:
         """Which rows make up packed sequences of at most `size` ids; there after `--pack`."""
         return self.private / packs_name(size)
 
@@ -116,9 +130,10 @@ class OutputFolder:
                 yield path.name
 
     def create(self) -> None:
-        """Make the folders that a run writes to."""
+        """Make the folders that a run writes to; object stores have none."""
         for folder in (self.receipt(0).parent, self.rejects(0).parent, self.temporary):
-            folder.mkdir(parents=True, exist_ok=True)
+            if isinstance(folder, Path):
+                folder.mkdir(parents=True, exist_ok=True)
 
     def read_record(self) -> RunRecord | None:
         """The record of the run; None where none was started.
@@ -140,33 +155,54 @@ class OutputFolder:
         data = msgspec.json.format(msgspec.json.encode(record), indent=2)
         self.replace(self.record, data)
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, place: Place, data: bytes) -> None:
         """Write a small file so that readers see the old one or the new one, never a half."""
-        temporary = self.temporary / f"{path.name}.new"
+        if isinstance(place, RemotePath):
+            place.replace_with(data)
+            return
+        self._aside(f"{place.name}.new", data).replace(local(place))
+
+    def add(self, place: Place, data: bytes) -> bool:
+        """Write a small file unless there is one; whether what stands there now is this one."""
+        if isinstance(place, RemotePath):
+            return place.create(data)
+        return publish(self._aside(f"{place.name}.{new_attempt()}", data), place)
+
+    def _aside(self, name: str, data: bytes) -> Path:
         self.temporary.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        path = self.temporary / name
+        path.write_bytes(data)
+        return path
 
     def receipts(self) -> Iterator[tuple[int, Receipt | None]]:
-        """Shard numbers, ascending, and their receipts; None for one that is damaged."""
-        for path in sorted(self.receipt(0).parent.glob("*.json"), key=lambda p: (len(p.name), p)):
-            if path.stem.isdecimal():
-                yield int(path.stem), _decode_receipt(path)
+        """Shard numbers, ascending, and their receipts; None for one that is damaged.
+
+        They are listed at once, and read when their turn comes.
+        """
+        folder = self.receipt(0).parent
+        found = {name.removesuffix(".json") for name in sizes(folder) if name.endswith(".json")}
+        shards = sorted(int(stem) for stem in found if stem.isdecimal())
+        read = read_files(folder, [receipt_name(shard) for shard in shards])
+        return ((shard, _decode(data)) for shard, (_, data) in zip(shards, read, strict=True))
 
     def read_receipt(self, shard: int) -> Receipt | None:
         """The receipt of a shard; None while it is not committed, or if it is damaged."""
         try:
-            return _decode_receipt(self.receipt(shard))
+            return _decode(self.receipt(shard).read_bytes())
         except FileNotFoundError:
             return None
 
     def clean(self) -> None:
-        """Remove the temporary files of attempts that are over."""
+        """Remove what attempts that are over have left behind."""
+        if isinstance(self.root, RemotePath):
+            self.root.abort_uploads()
+            remove_dead()
+            return
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
-def _decode_receipt(path: Path) -> Receipt | None:
+def _decode(data: bytes) -> Receipt | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Receipt)
+        return msgspec.json.decode(data, type=Receipt)
     except msgspec.MsgspecError:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from promptmill.pipeline.read.finished import finished_parts
 from promptmill.pipeline.read.packs import read_pack_totals
+from promptmill.pipeline.storage.place import local
 from promptmill.pipeline.write.names import new_attempt, temporary_name
 from promptmill.pipeline.write.packs import write_packs
 from promptmill.schemas.packs import PackTotals
@@ -16,7 +17,7 @@ from promptmill.workers.summary import counted
 def has_packs(job: Job) -> bool:
     """Whether the index that the job asks for is there, or none is asked for."""
     size = job.options.pack
-    return size is None or read_pack_totals(job.folder.packs(size)) is not None
+    return size is None or read_pack_totals(local(job.folder.packs(size))) is not None
 
 
 def pack(job: Job, stopped: Callable[[], bool]) -> None:
@@ -28,10 +29,10 @@ def pack(job: Job, stopped: Callable[[], bool]) -> None:
     """
     size = job.options.pack
     assert size is not None
-    index = job.folder.packs(size)
+    index = local(job.folder.packs(size))
     temporary = job.folder.temporary / temporary_name(index.name, new_attempt())
     made = write_packs(
-        temporary, finished_parts(job.folder.root), size, job.fingerprint, stopped=stopped
+        temporary, finished_parts(local(job.folder.root)), size, job.fingerprint, stopped=stopped
     )
     if made is not None:
         index.parent.mkdir(exist_ok=True)
@@ -41,7 +42,7 @@ def pack(job: Job, stopped: Callable[[], bool]) -> None:
 def pack_lines(job: Job) -> Iterator[str]:
     """What a person is told about the index that the job asks for."""
     size = job.options.pack
-    totals = None if size is None else read_pack_totals(job.folder.packs(size))
+    totals = None if size is None else read_pack_totals(local(job.folder.packs(size)))
     if totals is None:
         return
     yield (

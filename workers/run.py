@@ -173,7 +173,7 @@ class _Run:
             state=RunState.RUNNING,
             fingerprint=job.fingerprint,
             identity=job.identity,
-            options=job.options.model_dump(mode="json"),
+            options=job.options.shown(),
             clock=job.clock.isoformat(),
             shards=len(job.plan.shards),
             started=_now(),

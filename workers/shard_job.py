@@ -7,12 +7,12 @@ receipt stands.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,9 @@ import msgspec
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.engines.base import EngineMismatch
+from promptmill.pipeline.read.files import HashedFile, blocks
 from promptmill.pipeline.read.rows import ShardReader
+from promptmill.pipeline.storage.place import Place
 from promptmill.pipeline.write.names import new_attempt, temporary_name
 from promptmill.pipeline.write.parts import PartWriter
 from promptmill.pipeline.write.publish import publish
@@ -48,6 +50,7 @@ log = logging.getLogger(__name__)
 AHEAD_SECONDS = 1.0
 AHEAD_ROWS = 4 * BATCH_ROWS
 """What is announced at once at most: after a death all of it is gone through row by row."""
+HASH_BLOCK_BYTES = 1 << 20
 
 Begin = Callable[[RowRange | None, Totals], bool]
 """Told before rows are taken which ones come and what is done; False: the lease is void."""
@@ -275,10 +278,10 @@ class _Attempt:
                 f"({error.code}): {error.message}"
             )
 
-    def _temporary(self, final: Path) -> Path:
+    def _temporary(self, final: Place) -> Path:
         return self._job.folder.temporary / temporary_name(final.name, self._attempt)
 
-    def _publish(self, final: Path, size: int, sha256: str) -> WrittenFile:
+    def _publish(self, final: Place, size: int, sha256: str) -> WrittenFile:
         """Give a file its name. What stands there without a receipt is of a dead attempt."""
         if final.exists() and _sha256(final) != sha256:
             if self._job.folder.read_receipt(self._lease.shard.index) is not None:
@@ -289,9 +292,7 @@ class _Attempt:
 
     def _commit(self, receipt: Receipt) -> Receipt:
         final = self._job.folder.receipt(receipt.shard)
-        temporary = self._temporary(final)
-        temporary.write_bytes(msgspec.json.encode(receipt))
-        if publish(temporary, final):
+        if self._job.folder.add(final, msgspec.json.encode(receipt)):
             return receipt
         return self._job.folder.read_receipt(receipt.shard) or receipt
 
@@ -306,6 +307,8 @@ def _untouched(row: RawRow, blame: Blame) -> Reject:
     return Reject(row, RowError(blame.code, message))
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sha256(place: Place) -> str:
+    with closing(HashedFile(place.open("rb"))) as file:
+        for _ in blocks(file, HASH_BLOCK_BYTES):
+            pass
+        return file.sha256()

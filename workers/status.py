@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from promptmill.pipeline.storage.place import Place
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import RunState
 from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
@@ -25,7 +25,7 @@ class Look:
     """Whether a driver works on it, as far as can be seen from here."""
 
 
-def look(root: Path) -> Look:
+def look(root: Place) -> Look:
     """Look at a run.
 
     Raises:

@@ -15,6 +15,7 @@ import psutil
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.engines.base import EngineMismatch
+from promptmill.pipeline.storage.faults import StorageError
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import Totals
@@ -60,10 +61,15 @@ class WorkerSetup:
             JobError: no worker can work here.
         """
         host = socket.gethostname()
-        if not self.job.folder.temporary.is_dir():
+        folder = self.job.folder
+        try:
+            seen = folder.seen
+        except StorageError as error:
+            raise JobError(f"{host} does not reach the output: {error}") from None
+        if not seen:
             raise JobError(
-                f"{host} does not see the output folder {self.job.folder.root}. All machines of "
-                "the cluster must share it."
+                f"{host} does not see the output folder {folder.root}. All machines of the "
+                "cluster must share it."
             )
         start = time.monotonic()
         encoder = self.encoder()
@@ -141,6 +147,8 @@ class Worker:
             self._queue.fail(lease.id, Failure.ENGINE, str(error))
         except EncodeFailed as error:
             self._queue.fail(lease.id, error.failure, str(error))
+        except StorageError as error:  # its message says all
+            self._queue.fail(lease.id, Failure.ATTEMPT, str(error))
         except Exception as error:  # whatever it is, the next attempt may go well
             log.exception("shard %d failed", lease.shard.index)
             message = f"{type(error).__name__}: {error}"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from fsspec.core import url_to_fs
+from promptmill.pipeline.storage.opened import open_stored
+from promptmill.pipeline.storage.systems import BLOCK_BYTES, system_of
 
 
 class Readable(Protocol):
@@ -26,8 +27,8 @@ def open_input(url: str) -> BinaryIO:
     """
     if "://" not in url:
         return Path(url).open("rb")
-    system, path = url_to_fs(url)
-    return cast(BinaryIO, system.open(path, "rb"))
+    system, path = system_of(url)
+    return open_stored(url, lambda: cast(BinaryIO, system.open(path, "rb", BLOCK_BYTES)))
 
 
 def blocks(file: Readable, size: int, limit: int | None = None) -> Iterator[bytes]:

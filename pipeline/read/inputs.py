@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fsspec import AbstractFileSystem
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from promptmill.pipeline.read.layout import ENDINGS, Layout, layout_of
@@ -23,7 +22,9 @@ from promptmill.pipeline.read.listing import (
     name_below,
 )
 from promptmill.pipeline.read.saved_sets import reading_order
+from promptmill.pipeline.storage.systems import system_of
 from promptmill.schemas.errors import JobError
+from promptmill.schemas.redact import redacted
 from promptmill.schemas.shard import InputFile
 
 _RUN_FOLDER: Final = "_promptmill"
@@ -88,7 +89,7 @@ def find_inputs(inputs: Sequence[str]) -> FoundInputs:
             InputFile(file.url, name, file.layout.kind, file.layout.compression, file.size)
             for file, name in zip(found.values(), names, strict=True)
         ),
-        tuple(warnings),
+        tuple(map(redacted, warnings)),
     )
 
 
@@ -100,12 +101,12 @@ def _explained(given: str) -> Iterator[None]:
         raise JobError(
             f"Input {given!r} cannot be looked at: {error}. Check the spelling, the access rights "
             "and, for a URL, that the package for its protocol is installed."
-        ) from error
+        ) from None  # what libraries raise may show credentials of a URL
 
 
 def _look_at(given: str) -> tuple[list[_Found], list[str]]:
     """The files of one input, and warnings."""
-    system, path = url_to_fs(given)
+    system, path = system_of(given)
     path = path.rstrip("/")
     if system.isfile(path):
         if (layout := layout_of(path)) is None:
@@ -177,7 +178,7 @@ def _distinct(files: list[_Found]) -> list[str]:
 
     A name is a column of the output, so bytes that are no UTF-8 are spelled out in it.
     """
-    urls = [os.fsencode(file.url).decode("utf-8", "backslashreplace") for file in files]
+    urls = [redacted(os.fsencode(file.url).decode("utf-8", "backslashreplace")) for file in files]
     parts = [url.split("/") for url in urls]
     depths = [file.name.count("/") + 1 for file in files]
     while True:

@@ -7,15 +7,10 @@ A temporary file begins with a dot, which every reader of a folder skips, and na
 
 from __future__ import annotations
 
-import re
 import secrets
 from typing import Final
 
 from promptmill.schemas.options import OutputFormat
-
-_FINAL: Final = r"part-\d{5,}-of-\d{5,}\.(parquet|arrow)|\d{5,}\.jsonl?"
-_TEMPORARY: Final = re.compile(rf"\.({_FINAL})\.(?P<attempt>[0-9a-f]{{12}})\.tmp")
-
 
 PRIVATE: Final = "_promptmill"
 """Readers of data sets skip names that begin with an underscore."""
@@ -53,9 +48,3 @@ def new_attempt() -> str:
 def temporary_name(final: str, attempt: str) -> str:
     """What a file is called until it is published as `final`."""
     return f".{final}.{attempt}.tmp"
-
-
-def attempt_of(name: str) -> str | None:
-    """The attempt that a temporary file belongs to; None where it is not one of ours."""
-    match = _TEMPORARY.fullmatch(name)
-    return match["attempt"] if match else None

@@ -2,28 +2,30 @@
 
 Several attempts may end with the same file: a slow worker and the one that took its place, two
 drivers after a retry. One of them wins, the others' files disappear, and readers never see a half
-of anything. This is the one place that needs to change for a storage with conditional creation.
+of anything. Local files get a second name, or take the place of an exclusive claim; object stores
+create on condition.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from promptmill.pipeline.write.names import attempt_of
+from promptmill.pipeline.storage.place import Place, local
+from promptmill.pipeline.storage.remote import RemotePath
 
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 """What file systems without hard links answer."""
 
 
-def publish(temporary: Path, final: Path) -> bool:
+def publish(temporary: Path, final: Place) -> bool:
     """Give a finished file its final name, durably, unless another file has it.
 
     Args:
-        temporary: a closed file on the same file system; it is gone afterwards.
+        temporary: a closed file; on the same file system, if `final` is local. It is gone
+            afterwards.
         final: where it goes.
 
     Returns:
@@ -32,6 +34,14 @@ def publish(temporary: Path, final: Path) -> bool:
     Raises:
         OSError: neither is certain (disk full, folder gone); nothing half stands at `final`.
     """
+    if isinstance(final, RemotePath):
+        won = final.upload(temporary)
+        temporary.unlink(missing_ok=True)
+        return won
+    return _publish_locally(temporary, local(final))
+
+
+def _publish_locally(temporary: Path, final: Path) -> bool:
     _sync(temporary)
     try:
         won = _link(temporary, final)
@@ -67,24 +77,6 @@ def claim_and_rename(temporary: Path, final: Path) -> bool:
             return False
     temporary.replace(final)
     return True
-
-
-def remove_leftovers(folder: Path, alive: Collection[str] = ()) -> list[str]:
-    """Remove the temporary files of attempts that are over.
-
-    Args:
-        folder: searched itself, not below.
-        alive: attempts that still work.
-
-    Returns:
-        The names removed. Only regular files that are named exactly as ours are.
-    """
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
-    dead = [name for name in names if (attempt := attempt_of(name)) and attempt not in alive]
-    for name in dead:
-        (folder / name).unlink(missing_ok=True)
-    return dead
 
 
 def _sync(path: Path) -> None:

@@ -61,5 +61,5 @@ def _job(resolved: Job) -> Iterator[str]:
         )
     if len(shards) > MOST_SHARDS:
         yield f"#   and {len(shards) - MOST_SHARDS:,} more"
-    options = resolved.options.model_dump(mode="json", exclude_none=True)
+    options = {name: v for name, v in resolved.options.shown().items() if v is not None}
     yield yaml.safe_dump(options, sort_keys=False, allow_unicode=True).removesuffix("\n")

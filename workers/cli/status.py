@@ -9,7 +9,7 @@ import typer
 
 
 def status(
-    output: Annotated[Path, typer.Argument(help="The output folder.", metavar="OUT")],
+    output: Annotated[str, typer.Argument(help="The output folder.", metavar="OUT")],
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again and again until the run is over.")
     ] = False,
@@ -19,16 +19,17 @@ def status(
     ] = None,
 ) -> None:
     """Progress and totals of a run, also while it runs and from another machine."""
-    from promptmill.workers import watch as watching  # see app.py
+    from promptmill.pipeline.storage.place import place_of  # see app.py
+    from promptmill.workers import watch as watching
     from promptmill.workers.output_folder import OutputFolder
     from promptmill.workers.status import look
 
     if watch:
         with watching.screen() as show:
-            watching.watch(output, html, show)
+            watching.watch(place_of(output), html, show)
         return
-    seen = look(output)
+    seen = look(place_of(output))
     if html is not None:
-        watching.write_page(OutputFolder(output), html)
+        watching.write_page(OutputFolder(place_of(output)), html)
     for line in seen.lines:
         typer.echo(line)

@@ -1,0 +1,1 @@
+"""Where inputs and outputs lie: folders of this machine and object stores."""
