@@ -39,6 +39,11 @@ class FinishedRun:
             JobError: what the folder says of its run is damaged.
         """
         record = OutputFolder(root).read_record()
+        if record is None and ":" in root.parts[0]:
+            raise JobError(
+                f"{root} is no folder. This command reads runs on a file system only: copy the "
+                "output there."
+            )
         if record is None:
             return None
         options = JobOptions.model_validate({**record.options, "media_family": media_family})

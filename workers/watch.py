@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from promptmill.pipeline.storage.place import Place
 from promptmill.schemas.errors import JobError
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.progress import FIRST_INTERVAL_SECONDS, INTERVAL_GROWTH
@@ -28,7 +29,7 @@ Show = Callable[[Look], None]
 
 
 def watch(
-    root: Path,
+    root: Place,
     html: Path | None,
     show: Show,
     *,
@@ -85,7 +86,7 @@ def write_page(folder: OutputFolder, html: Path, *, refresh: bool = False) -> No
 
 
 def _check_outside(folder: OutputFolder, html: Path) -> None:
-    if html.absolute().is_relative_to(folder.root.absolute()):
+    if f"{html.absolute()}".startswith(f"{folder.root.absolute()}/"):
         raise JobError(
             f"--html {html} lies in the output folder, where nothing else may be. Name another "
             "place; the report of a run that ended is in _promptmill/report.html."

@@ -26,6 +26,9 @@ class Place(Protocol):
     def parent(self) -> Place:
         """The folder it lies in."""
 
+    def absolute(self) -> Place:
+        """It, wherever the process works."""
+
     def __truediv__(self, name: str, /) -> Place:
         """A place in this folder."""
 

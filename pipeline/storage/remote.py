@@ -59,6 +59,10 @@ class RemotePath:
         """As `Path.parent`."""
         return RemotePath(self.url.rpartition("/")[0])
 
+    def absolute(self) -> RemotePath:
+        """As `Path.absolute`."""
+        return self
+
     def exists(self) -> bool:
         """Whether there is an object, or one below."""
         return self._info() is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,9 +10,10 @@ from promptmill.workers.cli.voice import VOICE
 
 
 def report(
-    output: Annotated[Path, typer.Argument(help="The output folder.", metavar="OUT")],
+    output: Annotated[str, typer.Argument(help="The output folder.", metavar="OUT")],
 ) -> None:
     """Write OUT/_promptmill/report.html again; a run writes it at its end by itself."""
-    from promptmill.workers.report import write_report  # see app.py
+    from promptmill.pipeline.storage.place import place_of  # see app.py
+    from promptmill.workers.report import write_report
 
-    VOICE.say(str(write_report(output)))
+    VOICE.say(str(write_report(place_of(output))))

@@ -12,12 +12,12 @@ import hashlib
 import logging
 from collections.abc import Callable
 from importlib.resources import files
-from pathlib import Path
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import promptmill.static
+from promptmill.pipeline.storage.place import Place
 from promptmill.schemas.errors import JobError
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.report.gather import Gathered, gather
@@ -29,7 +29,7 @@ REFRESH_SECONDS = 5
 """How often a page of a run still going reloads itself."""
 
 
-def write_report(root: Path) -> Path:
+def write_report(root: Place) -> Place:
     """Write the report of a run, as far as it is.
 
     Returns:
