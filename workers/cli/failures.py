@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from promptmill.pipeline.storage.faults import StorageError
 from promptmill.schemas.errors import JobError, RowError
 from promptmill.workers.cli.voice import VOICE
 
@@ -29,7 +30,7 @@ def show_failure(error: Exception) -> int:
         command = getattr(getattr(error, "ctx", None), "command_path", "promptmill")
         _show(command, error.format_message(), _SEE_HELP.format(command))  # type: ignore[attr-defined]  # see USAGE
         return 2
-    if isinstance(error, JobError | RowError):
+    if isinstance(error, JobError | RowError | StorageError):
         _show("promptmill", *_parted(str(error)))
     elif isinstance(error, OSError) and error.strerror:
         place = f": {error.filename}" if error.filename is not None else ""
