@@ -8,9 +8,7 @@ keeps 64 bits an id; more ids than fit are taken in several passes, a share of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from promptmill.pipeline.read.arrow_source import arrow_source
 from promptmill.pipeline.storage.place import Place
 
 ID_COLUMN = "custom_id"
@@ -82,7 +81,7 @@ def _names(parts: Sequence[Place], wanted: set[int]) -> tuple[str, ...]:
 def _ids(parts: Sequence[Place]) -> Iterator[list[str]]:
     """The ids of the parts, a batch at a time."""
     for part in parts:
-        with _opened(part) as source:
+        with arrow_source(part) as source:
             if part.suffix == ".parquet":
                 with pq.ParquetFile(source) as file:
                     for batch in file.iter_batches(columns=[ID_COLUMN]):
@@ -91,13 +90,3 @@ def _ids(parts: Sequence[Place]) -> Iterator[list[str]]:
                 with pa.ipc.open_file(source) as file:
                     for number in range(file.num_record_batches):
                         yield file.get_batch(number).column(ID_COLUMN).to_pylist()
-
-
-@contextmanager
-def _opened(part: Place) -> Iterator[pa.NativeFile]:
-    if isinstance(part, Path):
-        with pa.memory_map(str(part)) as source:
-            yield source
-        return
-    with part.open("rb") as stored:
-        yield pa.PythonFile(stored, mode="r")

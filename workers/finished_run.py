@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.pipeline.read.stored import StoredPart
-from promptmill.pipeline.storage.place import local
+from promptmill.pipeline.storage.place import Place
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
@@ -28,7 +27,7 @@ class FinishedRun:
     options: JobOptions
 
     @classmethod
-    def open(cls, root: Path, media_family: str | None = None) -> FinishedRun | None:
+    def open(cls, root: Place, media_family: str | None = None) -> FinishedRun | None:
         """The run of a folder; None where there is none.
 
         Args:
@@ -39,11 +38,6 @@ class FinishedRun:
             JobError: what the folder says of its run is damaged.
         """
         record = OutputFolder(root).read_record()
-        if record is None and ":" in root.parts[0]:
-            raise JobError(
-                f"{root} is no folder. This command reads runs on a file system only: copy the "
-                "output there."
-            )
         if record is None:
             return None
         options = JobOptions.model_validate({**record.options, "media_family": media_family})
@@ -61,7 +55,7 @@ class FinishedRun:
 
     def part(self, shard: int) -> StoredPart:
         """The token rows of a shard."""
-        return StoredPart(local(self.folder.part(shard)))
+        return StoredPart(self.folder.part(shard))
 
     def rejects(self, shard: int) -> Iterator[JsonObject]:
         """The lines of a shard's rejects file."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from promptmill.pipeline.read.arrow_source import arrow_source
+from promptmill.pipeline.storage.place import Place
 from promptmill.schemas.columns import with_vllm_names
 from promptmill.schemas.errors import JobError
 
@@ -21,15 +22,15 @@ class StoredPart:
         JobError: it cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         self._file: pq.ParquetFile | pa.RecordBatchFileReader
         with self._readable():
             if path.suffix == ".arrow":
-                file = self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+                file = self._file = pa.ipc.open_file(arrow_source(path))
                 self._sizes = [file.get_batch(n).num_rows for n in range(file.num_record_batches)]
             else:
-                self._file = pq.ParquetFile(path)
+                self._file = pq.ParquetFile(arrow_source(path))
                 facts = self._file.metadata
                 self._sizes = [facts.row_group(n).num_rows for n in range(facts.num_row_groups)]
 

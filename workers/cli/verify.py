@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
 def verify(
-    output: Annotated[Path, typer.Argument(help="The output folder of a run.", metavar="OUT")],
+    output: Annotated[str, typer.Argument(help="The output folder of a run.", metavar="OUT")],
     server: Annotated[
         str, typer.Option(help="Where the server listens: http://localhost:8000.", metavar="URL")
     ],
@@ -41,7 +40,8 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Send a run's source rows to a server and compare its ids: exit code 1 where any differ."""
-    from promptmill.schemas.errors import JobError  # see app.py
+    from promptmill.pipeline.storage.place import place_of  # see app.py
+    from promptmill.schemas.errors import JobError
     from promptmill.workers.finished_run import FinishedRun
     from promptmill.workers.verify import report
     from promptmill.workers.verify.client import Server
@@ -49,7 +49,7 @@ def verify(
 
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # it tells of every second attempt
     size = None if sample == "all" else _size(sample)
-    run = FinishedRun.open(output, media_family)
+    run = FinishedRun.open(place_of(output), media_family)
     if run is None:
         raise JobError(f"{output} holds no promptmill run. Name the folder that a run wrote to.")
     made = verify_run(
