@@ -116,9 +116,9 @@ class OutputFolder:
     def _links(self) -> Iterator[str]:
         """Links among what is ours: through one we would write, or clean up, somewhere else."""
         for folder in (self.root, self.private):
-            for path in folder.iterdir() if folder.is_dir() else ():
+            for path in folder.iterdir() if isinstance(folder, Path) and folder.is_dir() else ():
                 if path.is_symlink():
-                    yield str(path.relative_to(self.root))
+                    yield str(path.relative_to(local(self.root)))
 
     def _strangers(self) -> Iterator[str]:
         started = self.record.exists()

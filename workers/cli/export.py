@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from promptmill.schemas.errors import JobError
 from promptmill.schemas.export import ExportTo
 from promptmill.workers.cli.voice import VOICE
 
@@ -28,14 +27,10 @@ def export(
     ],
 ) -> None:
     """Write a finished run for Megatron, for Hugging Face datasets, or as requests for vLLM."""
-    from promptmill.pipeline.storage.place import place_of  # see app.py
-    from promptmill.workers.export import export as write
+    from promptmill.workers.export import export as write  # see app.py
     from promptmill.workers.summary import counted
 
-    source = place_of(output)
-    if not isinstance(source, Path):
-        raise JobError(f"{output} is in an object store. Copy it to a disk and name that folder.")
-    done = write(source, to, destination)
+    done = write(output, to, destination)
     for note in done.notes:
         typer.echo(f"warning: {note}", err=True)
     VOICE.say(f"{counted(done.rows, 'row')}, {counted(done.tokens, 'token')}: {destination}")
