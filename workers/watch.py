@@ -138,7 +138,9 @@ class PlainScreen:
 
 def _drawn(seen: Look) -> RenderableType:
     from rich.console import Group
+    from rich.padding import Padding
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    return Group(ProgressBar(100, seen.percent, width=60), *map(Text, seen.lines))
+    bar = Padding(ProgressBar(100, seen.percent, width=60), 0)  # a bar alone ends no line
+    return Group(bar, *map(Text, seen.lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
+
+from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.report.gather import gather
+from promptmill.workers.report.page import render_page
 
 DEMO = Path(__file__).resolve().parents[2] / "static" / "demo"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
@@ -68,7 +74,7 @@ def test_everything_is_reached_by_keyboard(open_page: Callable[..., Any], report
             assert page.evaluate("document.activeElement.parentElement.open")
         if reached[-1] == "copy":
             keys.press("Enter")
-            page.wait_for_function("document.activeElement.textContent !== 'Copy'")
+            expect(page.locator("#copy")).to_have_text(re.compile("Copied|Selected"))
     assert {"a", "theme", "summary", "command", "copy"} <= set(reached)
     assert reached.count("summary") == page.locator("summary").count()
     assert (opened.complaints, opened.requests) == ([], [])
@@ -79,3 +85,17 @@ def test_a_narrow_screen_does_not_scroll_sideways(
 ) -> None:
     opened = open_page(report, width=380)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_the_page_of_a_run_still_going_reloads_itself_and_keeps_its_colours(
+    open_page: Callable[..., Any], report: Path, tmp_path: Path
+) -> None:
+    found = gather(OutputFolder(report.parents[1]))
+    page = tmp_path / "status.html"
+    page.write_text(render_page(found, refresh=True))
+    opened = open_page(page)
+    opened.page.click("#theme")
+    page.write_text(render_page(found).replace("<title>", "<title>renewed "))
+    expect(opened.page).to_have_title(re.compile("^renewed"), timeout=60_000)
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert (opened.complaints, opened.requests) == ([], [])

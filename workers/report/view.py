@@ -93,6 +93,7 @@ class View:
     progress: int
     """Percent."""
     driver: DriverState | None
+    workers: str
     shards: str
     tiles: list[Tile]
     lengths: Chart | None
@@ -130,6 +131,7 @@ def view(found: Gathered) -> View:
         model=str(record.options.get("model", "")),
         progress=_percent(found),
         driver=found.driver,
+        workers=counted(found.driver.workers if found.driver else 0, "worker"),
         shards=f"{len(found.ledger.committed):,} of {record.shards:,} shards committed",
         tiles=list(_tiles(found)),
         lengths=_length_chart(found),
@@ -176,7 +178,9 @@ def _percent(found: Gathered) -> int:
 
 def _tiles(found: Gathered) -> Iterator[Tile]:
     totals, sums = found.ledger.totals, found.sums
-    yield Tile("prompts in", compact(totals.rows_in), f"{totals.rows_in:,}")
+    files = found.record.identity.get("input")
+    of = f" of {counted(len(files), 'file')}" if isinstance(files, list) else ""
+    yield Tile("prompts in", compact(totals.rows_in), counted(totals.lines, "line") + of)
     yield Tile("rows out", compact(totals.rows_ok), _share(totals.rows_ok, totals.rows_in))
     rejected = totals.rows_rejected
     kind = "bad" if rejected else ""
@@ -194,7 +198,7 @@ def _tiles(found: Gathered) -> Iterator[Tile]:
         ("blank lines", totals.blank_lines),
     ):
         if value:
-            yield Tile(name, compact(value), f"{value:,}")
+            yield Tile(name, compact(value))
 
 
 def _length_chart(found: Gathered) -> Chart | None:
