@@ -17,7 +17,8 @@ from typing import Final, TypeVar
 
 from promptmill.pipeline.explain import Explanation, Segment, TokenKind, TokenView
 from promptmill.workers.inspect_row import Inspected
-from promptmill.workers.inspect_sheet import quoted, sheet_rows, span_lines, visible
+from promptmill.workers.inspect_sheet import facts, quoted, sheet_rows, text_name
+from promptmill.workers.visible import visible
 
 T = TypeVar("T")
 
@@ -96,8 +97,7 @@ def _section(one: Explanation, name: str) -> Iterator[str]:
         for name, value in sheet_rows(one.budget):
             yield f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
         yield "</dl>"
-        facts = [*one.rules, *span_lines(one)]
-        yield "<ul>" + "".join(f"<li>{_text(fact)}</li>" for fact in facts) + "</ul>"
+        yield "<ul>" + "".join(f"<li>{_text(fact)}</li>" for fact in facts(one)) + "</ul>"
         yield from _panels(one)
     if one.row is not None:
         request = json.dumps(one.row.request.passthrough, ensure_ascii=False, indent=1)
@@ -108,7 +108,7 @@ def _section(one: Explanation, name: str) -> Iterator[str]:
 
 def _panels(one: Explanation) -> Iterator[str]:
     yield from _legend(one)
-    yield f'<div class="panels{"" if one.tokens else " alone"}"><div><h3>Text</h3>'
+    yield f'<div class="panels{"" if one.tokens else " alone"}"><div><h3>{text_name(one)}</h3>'
     yield '<div class="scroll" tabindex="0" role="group" aria-label="Text">'
     yield f'<pre class="prompt">{"".join(_marked(one))}</pre></div></div>'
     if one.tokens:
@@ -141,7 +141,7 @@ def _legend(one: Explanation) -> Iterator[str]:
 def _marked(one: Explanation) -> Iterator[str]:
     """The text, a span for each group of characters."""
     if one.text is None:
-        yield '<span class="padding">(The prompt came as ids.)</span>'
+        yield from map(_piece, _ends(one.tokens)[0])
     elif not one.segments:
         yield _lines(one.text)
     else:
@@ -151,6 +151,11 @@ def _marked(one: Explanation) -> Iterator[str]:
             between = one.text[left_out[0].start : left_out[-1].stop]
             yield f"\n<strong>... {len(between):,} characters are left out here ...</strong>\n"
         yield from (_span(one.text, segment) for segment in tail)
+
+
+def _piece(token: TokenView) -> str:
+    kind = "" if token.kind is TokenKind.TEXT else f' class="{token.kind.value}"'
+    return f"<span{kind}{_place(token.index, token.index)}>{_lines(token.piece)}</span>"
 
 
 def _span(text: str, segment: Segment) -> str:

@@ -73,6 +73,8 @@ def inspect_row(options: JobOptions, wanted: Wanted) -> Inspected:
     plan = run.plan()
     if part is not None and wanted.row_index is not None:
         wanted = _place(part, wanted.row_index)
+    elif wanted.custom_id is not None:
+        wanted = _stored_under(run, wanted.custom_id) or wanted
     shard, row = _find(plan, run.options, wanted)
     encoder = _encoder(run.options, run.clock)
     prompts = explain_row(encoder, row)
@@ -109,6 +111,16 @@ def _place(part: StoredPart, position: int) -> Wanted:
     for row in part.read([position]):
         return Wanted(row_index=int(str(row["row_index"])), source=str(row["source"]))
     raise JobError(f"{part.path} has no row {position}: it has {part.rows}, counted from 0.")
+
+
+def _stored_under(run: FinishedRun, custom_id: str) -> Wanted | None:
+    """Where the stored prompt of an id comes from: parts are looked through faster than inputs."""
+    for shard, _ in run.committed():
+        part = run.part(shard)
+        position = part.find(custom_id)
+        if position is not None:
+            return _place(part, position)
+    return None
 
 
 def _find(plan: Plan, options: JobOptions, wanted: Wanted) -> tuple[int, RawRow]:

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from promptmill.pipeline.explain import BudgetSheet, Explanation
-
-_BIDI: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)
-_SHOWN: Final = {
-    **{n: chr(0x2400 + n) for n in range(0x20) if n not in (0x09, 0x0A)},
-    0x7F: "\u2421",
-    **{n: f"\\x{n:02x}" for n in range(0x80, 0xA0)},
-    **{n: f"\\u{n:04x}" for n in _BIDI},
-}
-"""Characters that do something instead of being seen: a prompt must not steer a terminal, nor
-turn the reading of what is beside it."""
-
-
-def visible(text: str) -> str:
-    """Text with every character that would act made one that is seen."""
-    return text.translate(_SHOWN)
+from promptmill.pipeline.explain import BudgetSheet, Explanation, SegmentKind
+from promptmill.schemas.media import MediaSpan
+from promptmill.workers.visible import visible
 
 
 def quoted(piece: str) -> str:
@@ -28,12 +14,17 @@ def quoted(piece: str) -> str:
     return "'" + visible(piece).replace("\n", "\\n").replace("\t", "\\t") + "'"
 
 
+def text_name(one: Explanation) -> str:
+    """What the text of a prompt is."""
+    return "Text" if one.text is not None else "Text (decoded from the ids)"
+
+
 def sheet_rows(sheet: BudgetSheet) -> Iterator[tuple[str, str]]:
     """The budget sheet: names and values."""
     asked = sheet.truncate_prompt_tokens
     yield "context length", f"{sheet.max_model_len:,}"
     if sheet.num_chars is None:
-        yield "characters", "came as ids"
+        yield "characters", "no text, ids only"
     else:
         yield "characters", f"{sheet.num_chars:,}"
         yield "character gate", f"{sheet.max_chars:,}"
@@ -54,14 +45,21 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def span_lines(one: Explanation) -> Iterator[str]:
-    """The media of a prompt, a line each."""
-    if one.row is None:
-        return
-    for span, resized in zip(one.row.spans, one.sizes, strict=True):
-        grid = f", grid {'x'.join(map(str, span.grid))}" if span.grid else ""
-        size = "" if resized is None else f", resized to {resized[0]}x{resized[1]}"
-        yield (
-            f"{span.modality} {span.index}: ids {span.offset}..{span.offset + span.length}"
-            f" ({span.length}){grid}{size}, {span.hash[:16]}"
-        )
+def facts(one: Explanation) -> Iterator[str]:
+    """Which rule cut what, which characters that are, and the media; a line each."""
+    yield from one.rules
+    for segment in one.segments:
+        if segment.kind is SegmentKind.CUT:
+            yield f"Cut: characters {segment.start}..{segment.stop} of the text."
+    if one.row is not None:
+        for span, resized in zip(one.row.spans, one.sizes, strict=True):
+            yield _span(span, resized)
+
+
+def _span(span: MediaSpan, resized: tuple[int, int] | None) -> str:
+    grid = f", grid {'x'.join(map(str, span.grid))}" if span.grid else ""
+    size = "" if resized is None else f", resized to {resized[0]}x{resized[1]}"
+    return (
+        f"{span.modality} {span.index}: ids {span.offset}..{span.offset + span.length}"
+        f" ({span.length}){grid}{size}, {span.hash[:16]}"
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from promptmill.pipeline.verify.compare import Mismatch, Stored
+from promptmill.pipeline.verify.compare import MOST_ADDED, Mismatch, Stored
 
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
 _DATE: Final = re.compile(
@@ -110,7 +110,7 @@ def likely_cause(
         if _without_media(stored, ours) == _without_media(stored, theirs):
             return Cause.MEDIA_SIZE
     texts = _Texts(decode(ours), decode(theirs))
-    return _by_text(texts) or _by_length(stored, ours, theirs) or _at_last(texts)
+    return _by_text(texts) or _by_length(stored, found) or _at_last(texts)
 
 
 def _without_media(stored: Stored, ids: list[int]) -> list[int]:
@@ -118,7 +118,8 @@ def _without_media(stored: Stored, ids: list[int]) -> list[int]:
     return [i for i in ids if i not in media]
 
 
-def _by_length(stored: Stored, ours: list[int], theirs: list[int]) -> Cause | None:
+def _by_length(stored: Stored, found: Mismatch) -> Cause | None:
+    ours, theirs = stored.ids, found.answer.ids
     short, long = sorted((ours, theirs), key=len)
     starts, ends = long[: len(short)] == short, long[len(long) - len(short) :] == short
     cut = bool(stored.truncated_left or stored.truncated_right)
@@ -127,8 +128,9 @@ def _by_length(stored: Stored, ours: list[int], theirs: list[int]) -> Cause | No
     # A prompt that was not cut may start as another template's does, somewhere within.
     if starts or (ends and (cut or (len(theirs) < len(ours) and theirs[:1] != ours[:1]))):
         return Cause.TRUNCATION
-    # Cut on another side, or by another number of ids: one stretch of ids is in both.
-    if cut and _overlap(ours, theirs):
+    # Cut on another side, or by another number of ids: they differ from the start on (but for
+    # special ids that were kept), and one stretch is in both.
+    if cut and found.index <= MOST_ADDED and _overlap(ours, theirs):
         return Cause.TRUNCATION
     return None
 

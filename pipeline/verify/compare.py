@@ -11,7 +11,7 @@ from promptmill.pipeline.write.readback import StoredSpan, collapse
 
 Pair: TypeAlias = tuple[int, int]
 
-_MOST_ADDED: Final = 2
+MOST_ADDED: Final = 2
 """Special ids that a tokenizer puts on one side of a prompt, and keeps when it cuts by itself."""
 
 
@@ -86,8 +86,8 @@ def _cut_alike(answer: Answer, stored: Stored) -> Answer:
         return answer
     kept = [
         (head, tail)
-        for head in range(_MOST_ADDED + 1 if left else 1)
-        for tail in range(_MOST_ADDED + 1 if right else 1)
+        for head in range(MOST_ADDED + 1 if left else 1)
+        for tail in range(MOST_ADDED + 1 if right else 1)
     ]
     cuts = [_without(answer.ids, left, right, head, tail) for head, tail in kept]
     chosen = next((n for n, ids in enumerate(cuts) if ids == stored.ids), 0)

@@ -137,6 +137,8 @@ def test_pages_of_all_kinds(pages: list[Path], open_page: Open) -> None:
     assert "keeps 4 of" in cut.locator("main li").first.inner_text()
     assert several.locator("h2").all_inner_texts() == ["Prompt 0: several-0", "Prompt 1: several-1"]
     assert ids.locator("tbody tr").count() == 3
+    ids.locator(".prompt > span").nth(1).hover()
+    assert ids.locator("tr.on").get_attribute("data-t") == "1-1"
     assert "prompt_too_long" in long.get_by_role("alert").inner_text()
     assert long.locator(".prompt").inner_text().startswith("one two three")
     assert "invalid_request" in no_request.get_by_role("alert").inner_text()

@@ -11,7 +11,8 @@ import typer
 
 from promptmill.pipeline.explain import Explanation, Segment, TokenView
 from promptmill.workers.inspect_row import Inspected
-from promptmill.workers.inspect_sheet import quoted, sheet_rows, span_lines, visible
+from promptmill.workers.inspect_sheet import facts, quoted, sheet_rows, text_name
+from promptmill.workers.visible import visible
 
 _FEW: Final = 6
 """Neighbours with the same id that are all shown; of more, such as a picture's, the ends are."""
@@ -55,8 +56,7 @@ def _prompt(one: Explanation) -> Iterator[str]:
     yield from ("", _legend(one), _text(one), "")
     yield from (f"{name:20} {value}" for name, value in sheet_rows(one.budget))
     yield ""
-    yield from one.rules
-    yield from span_lines(one)
+    yield from facts(one)
     if one.row is None:
         return
     warnings = one.row.warnings
@@ -71,13 +71,13 @@ def _legend(one: Explanation) -> str:
     names = [typer.style(kind, **STYLES[kind]) for kind in kinds]
     if any(segment.in_mask for segment in one.segments):
         names.append(typer.style("in the mask", **_IN_MASK))
-    return f"text ({', '.join(names)}):" if names else "text:"
+    return f"{text_name(one)}; {', '.join(names)}:" if names else f"{text_name(one)}:"
 
 
 def _text(one: Explanation) -> str:
     text = one.text
     if text is None:
-        return "(came as ids)"
+        return "".join(_styled(token.piece, STYLES[token.kind.value]) for token in one.tokens)
     if not one.segments:
         return visible(text)
     return "".join(_segment(text, segment) for segment in one.segments)
@@ -85,8 +85,11 @@ def _text(one: Explanation) -> str:
 
 def _segment(text: str, segment: Segment) -> str:
     style: _Style = {**STYLES[segment.kind.value], **(_IN_MASK if segment.in_mask else {})}
-    shown = visible(text[segment.start : segment.stop])
-    return typer.style(shown, **style) if style else shown
+    return _styled(text[segment.start : segment.stop], style)
+
+
+def _styled(text: str, style: _Style) -> str:
+    return typer.style(visible(text), **style) if style else visible(text)
 
 
 def _tokens(tokens: Sequence[TokenView]) -> Iterator[str]:

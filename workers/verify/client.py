@@ -22,6 +22,7 @@ from promptmill.pipeline.verify.questions import Question
 from promptmill.pipeline.write.readback import StoredSpan
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.workers.visible import visible
 
 CONNECT_SECONDS: Final = 5.0
 BUSY: Final = frozenset({429, 502, 503, 504})
@@ -294,5 +295,5 @@ def _message(text: str) -> str:
         error = body.get("error", body)
         found = error.get("message") if isinstance(error, dict) else error
         text = str(found or body.get("message") or body.get("detail") or text)
-    text = " ".join(text.split())
+    text = visible(" ".join(text.split()))
     return text if len(text) <= _MESSAGE_CHARS else text[:_MESSAGE_CHARS] + "..."

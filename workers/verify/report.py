@@ -10,6 +10,7 @@ from promptmill.schemas.json_types import JsonObject
 from promptmill.workers.summary import counted
 from promptmill.workers.verify.judge import Difference, Excerpt
 from promptmill.workers.verify.run import Finding, Verification
+from promptmill.workers.visible import visible
 
 
 def lines(made: Verification) -> Iterator[str]:
@@ -37,10 +38,11 @@ def lines(made: Verification) -> Iterator[str]:
 
 def _finding(cause: Cause, finding: Finding) -> Iterator[str]:
     first, sampled = finding.first, finding.first.sampled
-    place = f"{sampled.source} row {sampled.row_index}"
+    name = visible(sampled.custom_id)
+    place = f"{visible(sampled.source)} row {sampled.row_index}"
     if sampled.prompt_index:
         place += f" prompt {sampled.prompt_index}"
-    yield f"{cause}: {counted(finding.count, 'prompt')}, first {sampled.custom_id} ({place})"
+    yield f"{cause}: {counted(finding.count, 'prompt')}, first {name} ({place})"
     if first.index is not None and first.ours is not None and first.theirs is not None:
         yield f"  from id {first.index}; {first.ours.length} ids here, {first.theirs.length} there"
         yield f"  here   {_excerpt(first.ours)}"
