@@ -56,7 +56,7 @@ soak: $(STAMP)
 
 # Beside what people use today, on data of our own making where the shared data is missing.
 bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[fast,bench]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fast,bench]'
 	models=$$($(BIN)/python $(SHARED)/unpack_models.py 2> /dev/null) && model=$$models/qwen3 \
 	    || model=static/demo/model; \
 	$(BIN)/python infra/bench/compare.py --model $$model --data $(SHARED)/data/bench \
@@ -73,7 +73,7 @@ lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --upgrade pip
-	.venv-lock/bin/python -m pip install --quiet --editable '.[all,dev]'
+	.venv-lock/bin/python -m pip install --quiet --editable '.[all,bench,dev]'
 	.venv-lock/bin/python -m pip freeze --exclude-editable | LC_ALL=C sort > constraints.txt
 	rm -rf .venv-lock
 

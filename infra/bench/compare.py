@@ -2,9 +2,12 @@
 
     python infra/bench/compare.py --model DIR [--data FOLDER] [--workload w1 w2 w3] [--json FILE]
 
-Everything runs on fewer and on more rows, each several times, of which the least CPU counts: the
-difference of the two sizes is what a row costs (marginal), the rest is start-up. Peers get fewer
-rows, because they would take hours. Native thread pools have one thread, as in our workers.
+Everything runs on fewer and on more rows; the difference of the two sizes is what a row costs
+(marginal), the rest is start-up. It goes round and round, one run of each at a time, until
+`--rounds` are done or `--minutes` over, and of each the least CPU counts: the ratios come from
+the same minutes, whatever else the machine does. Peers get fewer rows, because they would take
+hours. Native thread pools have one thread, as in our workers. Table and JSON are written after each
+run, so that nothing is lost when it is stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,6 +45,8 @@ OURS: Final = "ours: ids + offsets, local"
 IDS: Final = "ours: ids, local"
 SIZES: Final = {"w1": (2000, 10_000), "w2": (60, 300), "w3": (100, 460)}
 PEER_SIZES: Final = {"w1": (400, 1600), "w2": (15, 60), "w3": (40, 160)}
+LONGEST: Final = 240
+"""Seconds that one run may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +60,26 @@ class Contender:
     """Whether it gets as many rows as ours."""
     source: str = "rows"
     """What it reads: rows, or rendered texts."""
+    everywhere: bool = True
+    """Whether it runs on every workload; what mainly starts processes runs on the first only."""
 
 
-def _ours(name: str, *options: str) -> Contender:
+def _ours(name: str, *options: str, everywhere: bool = True) -> Contender:
     start = [sys.executable, "-m", "promptmill.workers.cli", "run", "-i", "{source}"]
     start += ["-o", "{target}", "--model", "{model}", "--max-model-len", "1048576"]
-    return Contender(name, [*start, "--max-rejects", "0", *options], quick=True)
+    command = [*start, "--max-rejects", "0", *options]
+    return Contender(name, command, quick=True, everywhere=everywhere)
 
 
-def _peer(
-    name: str, program: str, kind: str, source: str = "rows", *, quick: bool = False
-) -> Contender:
-    command = [sys.executable, str(HERE / program), kind, "{source}", "{target}", "{model}"]
-    return Contender(name, command, source=source, quick=quick)
+def _plain(name: str, kind: str, *, quick: bool = False) -> Contender:
+    command = [sys.executable, str(HERE / "plain.py"), kind, "{source}", "{target}", "{model}"]
+    return Contender(name, command, quick=quick)
+
+
+def _framework(name: str, kind: str, source: str = "rows") -> Contender:
+    program = str(HERE / "frameworks.py")
+    command = [sys.executable, program, kind, "{source}", "{target}", "{model}"]
+    return Contender(name, command, source=source, everywhere=False)
 
 
 FLOOR: Final = Contender(
@@ -77,15 +90,15 @@ FLOOR: Final = Contender(
 CONTENDERS: Final = (
     _ours(OURS, "--local"),
     _ours(IDS, "--local", "--no-offsets"),
-    _ours("ours: ids + offsets, Ray, 1 worker", "--workers", "1"),
-    _ours("ours: ids + offsets, Ray, 2 workers", "--workers", "2"),
     FLOOR,
-    _peer("plain script, ids + offsets", "plain.py", "offsets"),
-    _peer("plain script, ids", "plain.py", "ids"),
-    _peer("plain script, ids, fastokens patched in", "plain.py", "fastokens", quick=True),
-    _peer("datasets.map, ids", "frameworks.py", "datasets"),
-    _peer("Ray Data map_batches, ids", "frameworks.py", "ray-data"),
-    _peer("datatrove tokens (text rendered before)", "frameworks.py", "datatrove", "rendered"),
+    _plain("plain script, ids + offsets", "offsets"),
+    _plain("plain script, ids", "ids"),
+    _plain("plain script, ids, fastokens patched in", "fastokens", quick=True),
+    _ours("ours: ids + offsets, Ray, 1 worker", "--workers", "1", everywhere=False),
+    _ours("ours: ids + offsets, Ray, 2 workers", "--workers", "2", everywhere=False),
+    _framework("datasets.map, ids", "datasets"),
+    _framework("Ray Data map_batches, ids", "ray-data"),
+    _framework("datatrove tokens (text rendered before)", "datatrove", "rendered"),
 )
 
 
@@ -95,16 +108,25 @@ class Result:
 
     workload: str
     name: str
-    rows: tuple[int, int]
-    costs: list[Cost] = field(default_factory=list)
+    rows: list[int] = field(default_factory=lambda: [0, 0])
+    """Fewer and more."""
+    runs: list[list[Cost]] = field(default_factory=lambda: [[], []])
+    """Of each size."""
     failed: str | None = None
+
+    @property
+    def best(self) -> list[Cost] | None:
+        """The run of each size that took the least CPU."""
+        if not all(self.runs):
+            return None
+        return [min(runs, key=lambda cost: cost.cpu) for runs in self.runs]
 
     @property
     def marginal(self) -> float | None:
         """CPU seconds of one more row."""
-        if len(self.costs) < 2 or self.rows[1] <= self.rows[0]:
+        if self.best is None or self.rows[1] <= self.rows[0]:
             return None
-        return (self.costs[1].cpu - self.costs[0].cpu) / (self.rows[1] - self.rows[0])
+        return (self.best[1].cpu - self.best[0].cpu) / (self.rows[1] - self.rows[0])
 
 
 class Bench:
@@ -115,28 +137,29 @@ class Bench:
         data: where its files are; None: generated.
         model: a model folder.
         folder: for everything that is written.
-        repeats: how often each size runs.
+        sizes: rows of ours and of quick peers, and of the others.
     """
 
     def __init__(
-        self, workload: str, data: Path | None, model: Path, folder: Path, repeats: int
+        self,
+        workload: str,
+        data: Path | None,
+        model: Path,
+        folder: Path,
+        sizes: tuple[tuple[int, int], tuple[int, int]],
     ) -> None:
         self._workload, self._data, self._model, self._folder = workload, data, model, folder
-        self._repeats = repeats
+        self._sizes = sizes
 
-    def run(self, contender: Contender) -> Result:
-        """Both sizes; a failure ends it and is told."""
-        wanted = (SIZES if contender.quick else PEER_SIZES)[self._workload]
-        sources = [self._source(rows, contender.source) for rows in wanted]
-        result = Result(self._workload, contender.name, (sources[0][1], sources[1][1]))
-        for source, _ in sources:
+    def run(self, contender: Contender, result: Result) -> None:
+        """Both sizes once more; a failure is told and ends it for good."""
+        for index, rows in enumerate(self._sizes[not contender.quick]):
             try:
-                costs = [self._measure(contender, source) for _ in range(self._repeats)]
-                result.costs.append(min(costs, key=lambda cost: cost.cpu))
+                source, result.rows[index] = self._source(rows, contender.source)
+                result.runs[index].append(self._measure(contender, source))
             except Failed as error:
                 result.failed = str(error)
-                break
-        return result
+                return
 
     def _source(self, rows: int, kind: str) -> tuple[Path, int]:
         path = self._folder / f"{self._workload}-{rows}.jsonl"
@@ -144,15 +167,17 @@ class Bench:
         if kind == "rows":
             return path, count
         rendered = path.with_suffix(".rendered.jsonl")
-        program = [sys.executable, str(HERE / "frameworks.py"), "render"]
-        subprocess.run([*program, path, rendered, self._model], check=True, capture_output=True)
+        if not rendered.exists():
+            program = [sys.executable, str(HERE / "frameworks.py"), "render"]
+            self._run([*program, str(path), str(rendered), str(self._model)], path)
         return rendered, count
 
     def _measure(self, contender: Contender, source: Path) -> Cost:
-        name = "".join(c if c.isalnum() else "-" for c in contender.name)
-        target = self._folder / f"{name}-{source.stem}"
-        shutil.rmtree(target, ignore_errors=True)
-        target.unlink(missing_ok=True)
+        # A folder of its own for each run, so that no cache of an earlier one helps.
+        folder = self._folder / "run"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        target = folder / "out"
         places = {
             "source": source,
             "target": target,
@@ -162,22 +187,24 @@ class Bench:
         command = [part.format(**places) for part in contender.command]
         if "promptmill.workers.cli" in command and self._workload == "w2":
             command += ["--text-column", "text"]
-        cost = self._in_process_of_its_own(command, target.with_suffix(".log"))
-        if contender.name == OURS:
+        cost = self._run(command, target)
+        if contender.name == OURS and not places["finished"].exists():
             _as_arrow(target, places["finished"])
         return cost
 
-    def _in_process_of_its_own(self, command: Sequence[str], log: Path) -> Cost:
+    def _run(self, command: Sequence[str], target: Path) -> Cost:
+        """A measurement in a process of its own."""
         cache = {"PROMPTMILL_CACHE": str(self._folder / "cache")}
+        log = target.with_suffix(".log")
         done = subprocess.run(
-            [sys.executable, str(HERE / "measure.py"), str(log), *command],
+            [sys.executable, str(HERE / "measure.py"), str(log), str(LONGEST), *command],
             env={**os.environ, **ENV, **cache},
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
-            raise Failed(done.stderr.strip().splitlines()[-1])
+            raise Failed((done.stderr.strip().splitlines() or ["no reason given"])[-1])
         cpu, wall, memory = done.stdout.split()
         return Cost(float(cpu), float(wall), int(memory))
 
@@ -191,25 +218,50 @@ def _as_arrow(parts: Path, target: Path) -> None:
 
 def table(results: Sequence[Result]) -> Iterator[str]:
     """The figures as lines of Markdown."""
-    yield "| workload | | rows | start-up, s | CPU ms per row | to ours | to ours, ids | MB |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield (
+        "| workload | | rows | start-up, s | CPU ms per row | to ours | to ours, ids | "
+        "wall, s | MB |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     by_name = {(r.workload, r.name): r.marginal for r in results}
     for one in results:
         rows = f"{one.rows[0]:,}, {one.rows[1]:,}"
-        if (cost := one.marginal) is None:
-            yield f"| {one.workload} | {one.name} | {rows} | {one.failed} | | | | |"
+        if one.best is None or (cost := one.marginal) is None:
+            yield f"| {one.workload} | {one.name} | {rows} | {one.failed or '...'} | | | | | |"
             continue
-        start = one.costs[0].cpu - cost * one.rows[0]
+        start = one.best[0].cpu - cost * one.rows[0]
         ratios = [_ratio(cost, by_name.get((one.workload, name))) for name in (OURS, IDS)]
-        memory = max(c.memory for c in one.costs) / 1e6
+        wall, memory = min(c.wall for c in one.runs[1]), max(c.memory for c in one.best) / 1e6
         yield (
             f"| {one.workload} | {one.name} | {rows} | {start:.1f} | {cost * 1e3:.3f} | "
-            f"{' | '.join(ratios)} | {memory:.0f} |"
+            f"{' | '.join(ratios)} | {wall:.1f} | {memory:.0f} |"
         )
 
 
 def _ratio(cost: float, ours: float | None) -> str:
     return f"{cost / ours:.1f}x" if ours else ""
+
+
+class Report:
+    """Keeps the JSON and the table up to date."""
+
+    def __init__(self, path: Path | None, results: Sequence[Result]) -> None:
+        self._path, self._results = path, results
+
+    def write(self) -> None:
+        """The figures so far."""
+        if self._path is None:
+            return
+        machine = {
+            "machine": platform.platform(),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg(),
+            "python": platform.python_version(),
+        }
+        figures = [{**asdict(one), "marginal": one.marginal} for one in self._results]
+        text = json.dumps({**machine, "results": figures}, indent=1)
+        self._path.write_text(text + "\n")
+        self._path.with_suffix(".md").write_text("\n".join(table(self._results)) + "\n")
 
 
 def main() -> None:
@@ -219,22 +271,42 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="where the workloads lie; else generated")
     parser.add_argument("--workload", nargs="+", choices=list(SIZES), default=["w1"])
     parser.add_argument("--only", default="", help="contenders that this pattern finds, and ours")
-    parser.add_argument("--repeats", type=int, default=2, help="the first fills caches: 2 or more")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--rounds", type=int, default=3, help="the first fills caches: 2 or more")
+    parser.add_argument(
+        "--minutes", type=float, default=14, help="no run begins that may end later"
+    )
+    parser.add_argument("--shrink", type=int, default=1, help="take one row in so many, to try it")
+    parser.add_argument("--json", type=Path, help="write the figures here, and a .md beside it")
     options = parser.parse_args()
-    results = []
-    with tempfile.TemporaryDirectory(prefix="promptmill-bench-") as folder:
-        for workload in options.workload:
-            bench = Bench(workload, options.data, options.model, Path(folder), options.repeats)
-            for contender in CONTENDERS:
-                if contender.name in (OURS, IDS) or re.search(options.only, contender.name):
-                    results.append(bench.run(contender))
-                    print(list(table(results))[-1], flush=True)
+    chosen = [
+        (workload, contender)
+        for workload in options.workload
+        for contender in CONTENDERS
+        if (contender.everywhere or workload == options.workload[0])
+        and (contender.name in (OURS, IDS) or re.search(options.only, contender.name))
+    ]
+    results = [Result(workload, contender.name) for workload, contender in chosen]
+    report, began = Report(options.json, results), time.monotonic()
+    took = [0.0] * len(chosen)
+    with tempfile.TemporaryDirectory(prefix="promptmill-bench-") as name:
+        for _ in range(options.rounds):
+            for index, ((workload, contender), result) in enumerate(
+                zip(chosen, results, strict=True)
+            ):
+                start = time.monotonic()
+                over = start - began + took[index] > 60 * options.minutes
+                if result.failed or over:
+                    continue
+                sizes = tuple(
+                    (few // options.shrink, many // options.shrink)
+                    for few, many in (SIZES[workload], PEER_SIZES[workload])
+                )
+                bench = Bench(workload, options.data, options.model, Path(name), sizes)
+                bench.run(contender, result)
+                took[index] = time.monotonic() - start
+                report.write()
+                print([*table(results)][2 + index], flush=True)
     print("\n" + "\n".join(table(results)))
-    if options.json:
-        machine = {"machine": platform.platform(), "python": platform.python_version()}
-        figures = [{**asdict(one), "marginal": one.marginal} for one in results]
-        options.json.write_text(json.dumps({**machine, "results": figures}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

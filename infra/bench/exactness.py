@@ -3,10 +3,10 @@
     python infra/bench/exactness.py --models FOLDER --data FILE [FILE ...] --json OUT
 
 FOLDER holds model folders, at any depth; a tokenizer that several of them share is compared once.
-The random strings of `texts.py` are a further set. One process, at the lowest priority; OUT gets a
-line for each tokenizer and set as soon as that is done, and what it holds is not done again, so a
-run that was stopped goes on. Tokenizers that `--first` does not name get one row in `--stride` of
-files over 2 MB. Each set ends with `different`, rows whose ids or offsets are not the
+The random strings of `texts.py` are a further set. One process, at low priority (`--nice`). OUT
+gets a line for each tokenizer and set as soon as that is done, and what it holds is not done again,
+so a run that was stopped goes on. Tokenizers that `--first` does not name get one row in `--stride`
+of files over 2 MB. Each set ends with `different`, rows whose ids or offsets are not the
 reference's, and `redone`, rows that the fast engine itself took from the reference (counted
 fallbacks: text that NFC changes, say). The table is printed at the end; exit code 1: differences.
 """
@@ -164,9 +164,10 @@ def main() -> None:
     parser.add_argument("--first", nargs="*", default=[], help="folders to begin with")
     parser.add_argument("--data", type=Path, nargs="*", default=[])
     parser.add_argument("--stride", type=int, default=1, help="of large files, for the others")
+    parser.add_argument("--nice", type=int, default=19)
     parser.add_argument("--json", type=Path, required=True, help="a line for each result")
     options = parser.parse_args()
-    os.nice(19)
+    os.nice(options.nice)
     decode = msgspec.json.Decoder(Compared).decode_lines
     results = decode(options.json.read_bytes()) if options.json.exists() else []
     done = {(one.tokenizer, one.texts) for one in results}

@@ -46,7 +46,12 @@ def datasets_map(source: str, target: str, model: str) -> None:
     cache = str(Path(target).with_suffix(".cache"))
     rows = load_dataset("text", data_files=source, split="train", cache_dir=cache)
     done = rows.map(
-        Tokenize(model), batched=True, num_proc=WORKERS, remove_columns=["text"], batch_size=1000
+        Tokenize(model),
+        batched=True,
+        num_proc=WORKERS,
+        remove_columns=["text"],
+        batch_size=1000,
+        load_from_cache_file=False,
     )
     done.to_parquet(target)
 
@@ -55,6 +60,7 @@ def ray_data(source: str, target: str, model: str) -> None:
     """`map_batches` with actors, then to Parquet."""
     import ray
 
+    # Twice as many as actors: where the actors take all, nothing reads or writes, and all wait.
     ray.init(num_cpus=2 * WORKERS, include_dashboard=False, log_to_driver=False)
     rows = ray.data.read_text(source, override_num_blocks=2 * WORKERS)
     rows.map_batches(
@@ -74,7 +80,7 @@ def datatrove(source: str, target: str, model: str) -> None:
         DocumentTokenizer(target, tokenizer_name_or_path=f"{model}/tokenizer.json", eos_token=None),
     ]
     logs = str(Path(target).with_suffix(".logs"))
-    LocalPipelineExecutor(steps, tasks=1, workers=1, logging_dir=logs).run()
+    LocalPipelineExecutor(steps, tasks=1, workers=1, logging_dir=logs, skip_completed=False).run()
 
 
 def render(source: str, target: str, model: str) -> None:

@@ -17,6 +17,8 @@ from typing import Final
 import psutil
 
 LOOK_SECONDS: Final = 0.1
+ORPHAN_SECONDS: Final = 15
+"""What outlives its command so long is ended: Ray's daemons take a while to notice."""
 _SET_CHILD_SUBREAPER: Final = 36
 
 
@@ -36,13 +38,15 @@ class Failed(Exception):
     """The command ended badly; the text says how."""
 
 
-def measure(command: Sequence[str], env: Mapping[str, str], log: Path) -> Cost:
+def measure(
+    command: Sequence[str], env: Mapping[str, str], log: Path, seconds: float = 600
+) -> Cost:
     """Run a command to the end of its last process.
 
     Processes whose parent dies become children of this one (Linux), so that none is missed.
 
     Raises:
-        Failed: it ended with another code than 0.
+        Failed: it ended with another code than 0, or took longer than `seconds`.
     """
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     start, watch = time.monotonic(), _Watch()
@@ -50,11 +54,14 @@ def measure(command: Sequence[str], env: Mapping[str, str], log: Path) -> Cost:
         process = subprocess.Popen(
             command, env={**os.environ, **env}, stdout=output, stderr=subprocess.STDOUT
         )
-        while process.poll() is None:
+        while process.poll() is None and time.monotonic() - start < seconds:
             watch.look()
             time.sleep(LOOK_SECONDS)
     wall = time.monotonic() - start
-    _wait_for_orphans()
+    late = process.poll() is None
+    _end_the_rest(0 if late else ORPHAN_SECONDS)
+    if late:
+        raise Failed(f"did not end in {seconds:.0f} s")
     if process.returncode:
         tail = log.read_text(errors="replace").strip().splitlines()[-1:]
         raise Failed(f"exit code {process.returncode}: {' '.join(tail)[:200]}")
@@ -85,14 +92,27 @@ class _Watch:
         return sum(self._seen.values())
 
 
-def _wait_for_orphans() -> None:
-    while True:
-        try:
+def _end_the_rest(seconds: float) -> None:
+    """Wait for what is left below this process, then end it; all of it is waited for."""
+    me = psutil.Process()
+    _, alive = psutil.wait_procs(me.children(recursive=True), timeout=seconds)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    with contextlib.suppress(ChildProcessError):
+        while True:
             os.wait()
-        except ChildProcessError:
-            return
 
 
-if __name__ == "__main__":  # one measurement a process, so that the peak is this command's
-    cost = measure(sys.argv[2:], {}, Path(sys.argv[1]))
+def main() -> None:
+    """One measurement a process, so that the peak is this command's."""
+    log, seconds, *command = sys.argv[1:]
+    try:
+        cost = measure(command, {}, Path(log), float(seconds))
+    except Failed as error:
+        sys.exit(str(error))
     print(cost.cpu, cost.wall, cost.memory)
+
+
+if __name__ == "__main__":
+    main()

@@ -64,7 +64,7 @@ class OffsetTables:
         Returns:
             Offsets, shape (n, 2); and for each row whether they are right.
         """
-        lengths = self._begun[tokens.ids].astype(np.int32)
+        lengths = self._begun.take(tokens.ids).astype(np.int32)
         marks = self._marks(texts, tokens, lengths)
         lengths[marks] -= 1
         sums = np.zeros(len(tokens), np.int64)
@@ -75,8 +75,9 @@ class OffsetTables:
             # One running sum over the batch, set back to nothing where a row starts.
             lengths[starts[1:]] -= sums[filled[:-1]].astype(np.int32)
         offsets = np.empty((len(lengths), 2), np.int32)
-        np.cumsum(lengths, out=offsets[:, 1])
-        np.subtract(offsets[:, 1], self._reach[tokens.ids], out=offsets[:, 0])
+        ends = lengths.cumsum(dtype=np.int32)
+        offsets[:, 1] = ends
+        np.subtract(ends, self._reach.take(tokens.ids), out=offsets[:, 0])
         offsets[marks, 0] += 1
         # A mark alone gets the character that it was put in front of.
         offsets[marks, 1] = np.maximum(offsets[marks, 1], offsets[marks, 0] + 1)

@@ -72,9 +72,12 @@ def rebuild_messages(value: Json, *, normalise: bool = True) -> list[JsonObject]
 
 def _is_plain(message: Json) -> TypeGuard[JsonObject]:
     """Whether it has nothing but strings that every role's message may have: most have."""
+    if not isinstance(message, dict):
+        return False
+    if len(message) == 2 and type(message.get("content")) is str:
+        return type(message.get("role")) is str
     return (
-        isinstance(message, dict)
-        and "role" in message
+        "role" in message
         and message.keys() <= _PLAIN_KEYS
         and _STRINGS.issuperset(map(type, message.values()))
     )

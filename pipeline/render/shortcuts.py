@@ -161,14 +161,11 @@ class Shortcuts(CodeGenerator):
         method = node.node
         fixed = all(isinstance(arg, nodes.Const) for arg in node.args)
         more = node.kwargs or node.dyn_args or node.dyn_kwargs or forward_caller
-        if (
-            not isinstance(method, nodes.Getattr)
-            or method.attr not in STR_METHODS
-            or not fixed
-            or more
-        ):
+        known = isinstance(method, nodes.Getattr) and method.attr in STR_METHODS
+        if more or not (known and fixed):
             super().visit_Call(node, frame, forward_caller=forward_caller)
             return
+        assert isinstance(method, nodes.Getattr)
         name = self.temporary_identifier()
         args = [repr(arg.value) for arg in node.args if isinstance(arg, nodes.Const)]
         self.write(f"({name}.{method.attr}({', '.join(args)}) if type({name} := (")
@@ -191,36 +188,38 @@ class Shortcuts(CodeGenerator):
     def _lookup(
         self, node: nodes.Getattr | nodes.Getitem, key: str, stock: str, frame: Frame
     ) -> None:
+        """The value from a loop, a namespace or a dictionary, else as the sandbox says."""
         owner, name = node.node, self.temporary_identifier()
-        first, variable = f"type({name} := (", owner.name if isinstance(owner, nodes.Name) else None
-        value = f"{name}[{key!r}]"
-        test, found = f")) is dict and {key!r} in {name}", value
-        if id(node) in self._asked:
-            test, found = ")) is dict", f"{name}.get({key!r})"
-        otherwise = f"environment.{stock}({name}, {key!r})"
-        dictionary = f"{value} if type({name}) is dict and {key!r} in {name} else {otherwise}"
-        if stock == "getattr" and variable == "loop" and key in LOOP_ATTRIBUTES:
-            found, test = LOOP_ATTRIBUTES[key].format(name), ")) is LoopContext"
-            otherwise = dictionary
-        elif stock == "getattr" and variable in self._namespaces and not key.startswith("_"):
+        variable = owner.name if isinstance(owner, nodes.Name) and stock == "getattr" else None
+        if id(node) in self._asked and key not in DICT_ATTRIBUTES:
+            ways = [(f"{name}.get({key!r})", "dict", "")]
+        else:
+            ways = [(f"{name}[{key!r}]", "dict", f" and {key!r} in {name}")]
+        if variable == "loop" and key in LOOP_ATTRIBUTES:
+            ways.insert(0, (LOOP_ATTRIBUTES[key].format(name), "LoopContext", ""))
+        elif variable in self._namespaces and not key.startswith("_"):
             # What is not there gives `len`: that, and methods, which it may hold, are left to ask.
-            found = self.temporary_identifier()
+            value = self.temporary_identifier()
             attributes = f"object.__getattribute__({name}, {_ATTRIBUTES!r})"
-            test = f")) is Namespace and type({found} := {attributes}.get({key!r}, len))"
-            test += " is not type(len)"
-            otherwise = dictionary
-        self.write(f"({found} if {first}")
+            found = f"type({value} := {attributes}.get({key!r}, len)) is not type(len)"
+            ways.insert(0, (value, "Namespace", f" and {found}"))
+        (value, kind, more), *others = ways
+        self.write(f"({value} if type({name} := (")
         self.visit(owner, frame)
-        self.write(f"{test} else {otherwise})")
+        self.write(f")) is {kind}{more} else ")
+        for value, kind, more in others:
+            self.write(f"{value} if type({name}) is {kind}{more} else ")
+        self.write(f"environment.{stock}({name}, {key!r}))")
 
 
 def _key(node: nodes.Expr | None) -> str | None:
     """The key of `x.key` or `x["key"]` that only a dictionary's entry can be."""
+    key = None
     if isinstance(node, nodes.Getattr):
-        return None if node.attr in DICT_ATTRIBUTES else node.attr
-    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
-        return node.arg.value if isinstance(node.arg.value, str) else None
-    return None
+        key = node.attr
+    elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+        key = node.arg.value
+    return key if isinstance(key, str) and key not in DICT_ATTRIBUTES else None
 
 
 def _namespaces(template: nodes.Template) -> list[str]:
