@@ -118,7 +118,7 @@ class RayFleet:
         )
         self._shared = ray.put(self._setup)
         if self._address:  # a Ray of our own has nobody who would ask for metrics
-            self._meter = Meter(self._setup.job.metadata["fingerprint"], self._work.resumed)
+            self._meter = Meter(self._setup.job.run, self._work.resumed)
         self._head = HeadWatch(ray.get_runtime_context().gcs_address)
         self._short_since = time.monotonic()
         open_shards = len(self._work.shards) - len(self._work.committed)

@@ -34,7 +34,6 @@ GAUGES: Final = {
     "promptmill_shards_waiting": "Open shards that no worker has.",
 }
 RUN: Final = "run"
-RUN_LENGTH: Final = 12
 
 Sample = tuple[str, str | None]
 """A counter's name and the value of its label."""
@@ -47,12 +46,12 @@ class Meter:
     shard is that far again.
 
     Args:
-        run: the fingerprint.
+        run: its name.
         before: what earlier starts of the run did.
     """
 
     def __init__(self, run: str, before: Totals) -> None:
-        self._run = {RUN: run[:RUN_LENGTH]}
+        self._run = {RUN: run}
         self._counters = {
             name: Counter(name, text, (RUN, label) if label else (RUN,))
             for name, (text, label) in COUNTERS.items()

@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from promptmill.schemas.redact import redacted
 from promptmill.workers.leases import Snapshot
+from promptmill.workers.logs import LogFormat, json_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -88,8 +90,12 @@ class Reporter(Protocol):
         """Leave the terminal as it was."""
 
 
-def reporter(stream: TextIO = sys.stderr, *, quiet: bool = False) -> Reporter:
+def reporter(
+    stream: TextIO = sys.stderr, *, quiet: bool = False, form: LogFormat = LogFormat.TEXT
+) -> Reporter:
     """A bar where `stream` is a terminal, plain lines otherwise; warnings alone where quiet."""
+    if form is LogFormat.JSON:
+        return JsonReporter(stream)
     if quiet:
         return QuietReporter(stream)
     drawn = stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -105,7 +111,7 @@ class QuietReporter:
     def say(self, line: str) -> None:
         """See `Reporter`."""
         if line.startswith("warning:"):
-            self._stream.write(f"{line}\n")
+            self._stream.write(f"{redacted(line)}\n")
             self._stream.flush()
 
     def show(self, snapshot: Snapshot, pace: Pace) -> None:
@@ -129,7 +135,7 @@ class LineReporter:
 
     def say(self, line: str) -> None:
         """See `Reporter`."""
-        self._stream.write(f"{line}\n")
+        self._stream.write(f"{redacted(line)}\n")
         self._stream.flush()
 
     def show(self, snapshot: Snapshot, pace: Pace) -> None:
@@ -140,15 +146,54 @@ class LineReporter:
             self._last = now
             stalled = snapshot.totals.lines == self._lines
             self._lines = snapshot.totals.lines
-            held = f"; no progress: {', '.join(snapshot.held)}" if stalled else ""
-            self.say(progress_line(snapshot, pace) + held)
+            self._tell(snapshot, pace, stalled=stalled)
 
     def finish(self, snapshot: Snapshot, pace: Pace) -> None:
         """See `Reporter`."""
-        self.say(progress_line(snapshot, pace))
+        self._tell(snapshot, pace, stalled=False)
 
     def close(self) -> None:
         """See `Reporter`."""
+
+    def _tell(self, snapshot: Snapshot, pace: Pace, *, stalled: bool) -> None:
+        held = f"; no progress: {', '.join(snapshot.held)}" if stalled else ""
+        self.say(progress_line(snapshot, pace) + held)
+
+
+class JsonReporter(LineReporter):
+    """One JSON object a line."""
+
+    def say(self, line: str) -> None:
+        """See `Reporter`."""
+        level = "warning" if line.startswith("warning:") else "info"
+        self._write(json_line(level, line.removeprefix("warning: "), event="note"))
+
+    def _tell(self, snapshot: Snapshot, pace: Pace, *, stalled: bool) -> None:
+        totals = snapshot.totals
+        self._write(
+            json_line(
+                "warning" if stalled else "info",
+                progress_line(snapshot, pace),
+                event="progress",
+                percent=pace.percent,
+                lines=pace.lines,
+                lines_total=pace.lines_total,
+                rows_per_second=round(pace.rows_per_second, 1),
+                tokens_per_second=round(pace.tokens_per_second, 1),
+                rows_ok=totals.rows_ok,
+                rows_rejected=totals.rows_rejected,
+                rows_truncated=totals.rows_truncated,
+                tokens=totals.tokens,
+                shards=snapshot.shards,
+                shards_done=snapshot.shards_done,
+                workers=snapshot.workers,
+                held="; ".join(snapshot.held) if stalled else None,
+            )
+        )
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
 
 
 class BarReporter:
@@ -162,9 +207,9 @@ class BarReporter:
     def say(self, line: str) -> None:
         """See `Reporter`."""
         if self._bar is None:
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{redacted(line)}\n")
         else:
-            self._bar.console.print(line, markup=False, highlight=False)
+            self._bar.console.print(redacted(line), markup=False, highlight=False)
 
     def show(self, snapshot: Snapshot, pace: Pace) -> None:
         """See `Reporter`."""

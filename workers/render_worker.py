@@ -12,6 +12,7 @@ from ray import ObjectRef
 from promptmill.schemas.run import Totals
 from promptmill.workers.environment import ONE_THREAD
 from promptmill.workers.leases import Failure, Lease, Order, RowRange
+from promptmill.workers.logs import log_of_worker
 from promptmill.workers.trial import Trial
 from promptmill.workers.tuning import bound_memory, leave_pandas_out, memory_room
 from promptmill.workers.work import WorkerSetup
@@ -76,6 +77,7 @@ class RenderWorker:
         os.environ.update(ONE_THREAD)
         pa.set_cpu_count(1)
         leave_pandas_out()
+        log_of_worker(setup.log_format)
         self._name, self._queue, self._setup = name, RemoteQueue(queue), setup
 
     def run(self) -> bool:

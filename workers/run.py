@@ -28,6 +28,7 @@ from promptmill.workers.job import Job, resolve_job
 from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.ledger import Ledger, read_ledger, sound_ledger
 from promptmill.workers.local import LocalFleet
+from promptmill.workers.logs import RUN_LENGTH, LogFormat, about
 from promptmill.workers.packs import has_packs, pack, pack_lines
 from promptmill.workers.progress import Pacer, Reporter, progress_line
 from promptmill.workers.report import leave_report
@@ -63,13 +64,23 @@ class Outcome:
     """For a person to read."""
 
 
-def run(options: JobOptions, reporter: Reporter) -> Outcome:
+def run(options: JobOptions, reporter: Reporter, log_format: LogFormat = LogFormat.TEXT) -> Outcome:
     """Do a job, or what is left of it.
+
+    Args:
+        options: the job.
+        reporter: where progress and notes go.
+        log_format: of what the workers log.
 
     Raises:
         JobError: it cannot be done; what is committed stays.
     """
     job = resolve_job(options)
+    with about(run=job.fingerprint[:RUN_LENGTH]):
+        return _run(job, reporter, log_format)
+
+
+def _run(job: Job, reporter: Reporter, log_format: LogFormat) -> Outcome:
     _say_some(reporter, [f"warning: {warning}" for warning in job.warnings])
     record = known_record(job)
     if record is not None and record.state is RunState.FINISHED:
@@ -80,7 +91,7 @@ def run(options: JobOptions, reporter: Reporter) -> Outcome:
     with StopSignal() as stop:
         lock.acquire()
         try:
-            return _Run(job, lock, reporter, stop).complete()
+            return _Run(job, lock, reporter, stop, log_format).complete()
         except JobError as error:
             _note_failure(job, lock, str(error))
             raise
@@ -131,8 +142,16 @@ def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome
 class _Run:
     """A run that has its folder."""
 
-    def __init__(self, job: Job, lock: DriverLock, reporter: Reporter, stop: StopSignal) -> None:
+    def __init__(
+        self,
+        job: Job,
+        lock: DriverLock,
+        reporter: Reporter,
+        stop: StopSignal,
+        log_format: LogFormat,
+    ) -> None:
         self._job, self._lock, self._reporter, self._stop = job, lock, reporter, stop
+        self._log_format = log_format
         self._notes = 0
 
     def complete(self) -> Outcome:
@@ -225,7 +244,7 @@ class _Run:
     def _fleet(self, work: Work) -> Fleet:
         job, options = self._job, self._job.options
         shared = ShardJob(folder=job.folder, options=options, metadata=job.metadata)
-        setup = WorkerSetup(job.bundle, shared, job.clock)
+        setup = WorkerSetup(job.bundle, shared, job.clock, self._log_format)
         if options.local:
             return LocalFleet(work, setup)
         quieten_ray()

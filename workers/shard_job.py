@@ -43,6 +43,7 @@ from promptmill.workers.batches import BATCH_ROWS, batches
 from promptmill.workers.counts import add_examples, batch_totals
 from promptmill.workers.figures import FigureCounter
 from promptmill.workers.leases import Blame, Failure, Lease, RowRange
+from promptmill.workers.logs import RUN_LENGTH
 from promptmill.workers.output_folder import OutputFolder
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,11 @@ class ShardJob:
     options: JobOptions
     metadata: dict[str, str]
     """Goes into the footer of every part."""
+
+    @property
+    def run(self) -> str:
+        """The run's name in logs and metrics."""
+        return self.metadata["fingerprint"][:RUN_LENGTH]
 
 
 def run_shard(

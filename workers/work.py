@@ -22,6 +22,7 @@ from promptmill.schemas.run import Totals
 from promptmill.workers.departure import Departure, HandedBack
 from promptmill.workers.heartbeat import Heartbeat
 from promptmill.workers.leases import Failure, Lease, Order, RowRange, ShardQueue
+from promptmill.workers.logs import LogFormat, about
 from promptmill.workers.shard_job import EncodeFailed, LeaseLost, RowTrial, ShardJob, run_shard
 from promptmill.workers.tuning import calm_collector
 
@@ -49,6 +50,7 @@ class WorkerSetup:
     job: ShardJob
     clock: datetime
     """What templates are told the time is."""
+    log_format: LogFormat = LogFormat.TEXT
 
     def encoder(self) -> Encoder:
         """One for this process."""
@@ -113,7 +115,8 @@ class Worker:
                 waits += 1
                 continue
             waits = 0
-            self._attempt(lease)
+            with about(run=self._job.run, worker=self._name, shard=lease.shard.index):
+                self._attempt(lease)
             if self._worn():
                 break
         return True

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from promptmill.workers.metrics import COUNTERS, GAUGES, RUN_LENGTH
+from promptmill.workers.logs import RUN_LENGTH
+from promptmill.workers.metrics import COUNTERS, GAUGES
 from promptmill.workers.output_folder import OutputFolder
 from tests.conftest import ROOT, Head
 

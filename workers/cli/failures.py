@@ -11,7 +11,9 @@ import typer
 
 from promptmill.pipeline.storage.faults import StorageError
 from promptmill.schemas.errors import JobError, RowError
+from promptmill.schemas.redact import redacted
 from promptmill.workers.cli.voice import VOICE
+from promptmill.workers.logs import LogFormat, json_line
 
 USAGE: Final = typer.BadParameter.__mro__[1]
 """What typer raises for wrong arguments; it has no name of its own in typer."""
@@ -57,6 +59,7 @@ def _show_fault(error: Exception) -> None:
 
 
 def _show(who: str, *lines: str) -> None:
-    text = "\n".join(line for line in lines if line)
+    text = redacted("\n".join(line for line in lines if line))
     sys.stdout.flush()
-    typer.echo(f"{who}: {text}", err=True)
+    as_json = VOICE.form is LogFormat.JSON
+    typer.echo(json_line("error", text, event="failed") if as_json else f"{who}: {text}", err=True)

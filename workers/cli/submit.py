@@ -10,7 +10,9 @@ import typer
 
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.cli.options import as_arguments, takes_job
+from promptmill.workers.cli.run import LogFormatOption
 from promptmill.workers.cli.voice import VOICE
+from promptmill.workers.logs import LogFormat
 
 PROGRAM = ("python", "-m", "promptmill.workers.cli", "run")
 DETACHED = 130
@@ -35,6 +37,7 @@ def submit(
             metavar="FILE",
         ),
     ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run a job on the Ray cluster whose dashboard is at --address; once an output folder."""
     from promptmill.workers.shipping import ship  # see app.py
@@ -47,7 +50,8 @@ def submit(
     if (last := cluster.finished(shipped)) is not None and (code := _finished(job)) is not None:
         _say(f"finished already, by {last}")
         raise typer.Exit(code)
-    command = shlex.join([*PROGRAM, *as_arguments(shipped.options)])
+    form = [] if log_format is LogFormat.TEXT else ["--log-format", log_format]
+    command = shlex.join([*PROGRAM, *as_arguments(shipped.options), *form])
     started = cluster.start(shipped, command, runtime_env)
     stop = f"ray job stop --address {cluster.address} {started.id}"
     _say(f"{'attached to' if started.attached else 'submitted'} {started.id}")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import typer
 
-from promptmill.workers.cli.logs import show_all
+from promptmill.workers.cli.logs import show_all, show_few
+from promptmill.workers.logs import LogFormat
 
 
 @dataclass(slots=True)
@@ -15,6 +16,8 @@ class Voice:
 
     quiet: bool = False
     verbose: bool = False
+    form: LogFormat = LogFormat.TEXT
+    """Of all that goes to stderr."""
 
     def set(self, *, quiet: bool, verbose: bool) -> None:
         """Take what a command line says.
@@ -24,9 +27,15 @@ class Voice:
         """
         if quiet and verbose:
             raise typer.BadParameter("--quiet and --verbose exclude each other; give one")
-        self.quiet, self.verbose = quiet, verbose
+        self.quiet, self.verbose, self.form = quiet, verbose, LogFormat.TEXT
         if verbose:
             show_all()
+
+    def log_as(self, form: LogFormat) -> None:
+        """Take the format of the log that a command was asked for."""
+        self.form = form
+        if not self.verbose:
+            show_few(form)
 
     def say(self, line: str) -> None:
         """Print what a person may want to know, and a program does not need."""
