@@ -16,8 +16,9 @@ FOREIGN = {
     *("--append-eod", "--data-path", "--json-keys", "--output-prefix"),
     *("--no-wait", "--runtime-env", "--tokenizer-model", "--tokenizer-type"),
     "--enable-scale-out",
+    "--nodes",
 }
-"""Options of other tools that the pages name: Megatron's, Ray's, vLLM's."""
+"""Options of other tools that the pages name: Megatron's, Ray's, Slurm's, vLLM's."""
 
 GENERATED = {"options.md", "security.md"}
 """Pages that the site makes (infra/docs/hooks.py)."""

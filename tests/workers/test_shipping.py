@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -48,6 +48,7 @@ JOBS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(JOBS)
 def test_a_job_survives_its_command_line(options: JobOptions) -> None:
     jobs: list[JobOptions] = []
