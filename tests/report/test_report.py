@@ -23,7 +23,7 @@ from promptmill.schemas.options import JobOptions
 from promptmill.workers.cli.options import takes_job
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.report import write_report
-from promptmill.workers.report.command import option_arguments, rerun_command
+from promptmill.workers.report.command import rerun_command
 from promptmill.workers.report.gather import Activity, Ending, gather
 from promptmill.workers.report.page import render_page
 from promptmill.workers.report.view import view, working_seconds
@@ -112,21 +112,27 @@ def test_the_command_runs_the_rejects_again(reported: Path, promptmill: Promptmi
     "options",
     [
         {"with_offsets": False, "with_mask": False, "truncate_prompt_tokens": -1},
-        {"chat_template": "{% for m in messages %}\n'{{ m }}'\n{% endfor %}", "with_mask": True},
+        {"chat_template": "-{% for m in messages %}\n'{{ m }}'\n{% endfor %}", "with_mask": True},
         {"served_model_name": ["a b", "c"], "limit_mm_per_prompt": {"image": 3}},
         {"chat_template_kwargs": {"a": [1, None, "ü'\""]}, "render_timeout": 0.5},
         {"clock": "2026-01-15T12:00:00+00:00", "task": "train", "columns": "hf"},
         {"text_column": "text", "append_eos": True, "format": "arrow", "on_overlong": "drop"},
     ],
 )
-def test_options_come_back_from_a_shell(options: dict[str, Json]) -> None:
-    given = {"input": ["a"], "output": "o", "model": "m"} | options
-    job = JobOptions.model_validate(given)
-    line = shlex.join(option_arguments(job.model_dump(mode="json")))
+def test_options_come_back_from_a_shell(
+    reported: Path, tmp_path: Path, options: dict[str, Json]
+) -> None:
+    folder = OutputFolder(tmp_path / "out")
+    record = OutputFolder(reported).read_record()
+    assert record is not None
+    given = {"input": [f"{folder.rejects(0).parent}/*.jsonl"], "model": "m"}
+    job = JobOptions.model_validate(given | {"output": f"{folder.root}-rejects"} | options)
+    record = replace(record, options=job.model_dump(mode="json"), directory="")
+    line = rerun_command(folder, record)
     jobs: list[JobOptions] = []
     command = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     command.command()(takes_job(jobs.append))
-    done = CliRunner().invoke(command, ["-i", "a", "-o", "o", *shlex.split(line)])
+    done = CliRunner().invoke(command, shlex.split(line)[2:])
     assert done.exit_code == 0, done.output
     assert jobs == [job]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from promptmill.pipeline.lengths import bucket
+from promptmill.pipeline.reuse import total
 from promptmill.schemas.figures import Cuts
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions
@@ -92,3 +93,33 @@ def test_kinds_of_warnings_are_few() -> None:
     assert kind_of("double_bos: the prompt starts with two BOS ids (1)") == "double_bos"
     assert kind_of("messages[1]: a part was left out") == "messages[N]: a part was left out"
     assert kind_of("messages[12].name 'Anna' is ignored") == "messages[N].name ... is ignored"
+
+
+def test_salts_keep_prompts_apart(receipts: Callable[..., list[Receipt]]) -> None:
+    text = "one two three " * 9
+    salts = [{"cache_salt": salt} for salt in ("anna", "anna", "ben")]
+    (receipt,) = receipts([chat(f"s{n}", text, **salt) for n, salt in enumerate(salts)])
+    reuse = total([receipt.figures.whole_blocks])
+    assert reuse.different * 3 == reuse.blocks * 2
+
+
+def test_media_keep_prompts_apart_from_where_they_begin(
+    receipts: Callable[..., list[Receipt]], tiny_models: Path
+) -> None:
+    def row(row_id: str, image: str) -> dict[str, Json]:
+        url = (tiny_models.parent / "images" / image).as_uri()
+        parts: list[Json] = [{"type": "text", "text": "one two three " * 9}]
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+        parts.append({"type": "text", "text": "four five six " * 9})
+        return {"id": row_id, "messages": [{"role": "user", "content": parts}]}
+
+    grey, colour = "gray112x56.png", "rgba112x56.png"
+    options = {"model": str(tiny_models / "vl"), "max_model_len": 512}
+    options["allowed_media_root"] = str(tiny_models.parent / "images")
+    rows = [row("a", grey), row("b", grey), row("c", colour)]
+    (receipt,) = receipts(rows, **options)
+    reuse = total([receipt.figures.whole_blocks])
+    assert receipt.totals.rows_ok == 3
+    assert receipt.figures.media_tokens["image"] > 0
+    shared = reuse.blocks - reuse.different  # b has all of a, c only what stands before the image
+    assert reuse.blocks / 3 < shared < reuse.blocks * 2 / 3

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from promptmill.pipeline.lengths import bounds
+from promptmill.workers.report.figures import clock, compact
 
 WIDTH, HEIGHT = 760.0, 240.0
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 28.0, 30.0, 34.0
@@ -152,27 +153,6 @@ def share_bar(parts: Mapping[str, float], *, width: float = WIDTH, height: float
         bars.append(Bar(x, 0, share * width, height, f"part-{number % 7}", title))
         x += share * width
     return bars
-
-
-def clock(seconds: float) -> str:
-    """A time span as people read it: `12 s`, `3:05 min`, `2:00:00 h`."""
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}:{rest:02} min"
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"
-
-
-def compact(number: float) -> str:
-    """A count in few characters: `1,234`, `12.3 k`, `4.56 M`."""
-    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if number >= limit:
-            value = number / (1e3 if unit == "k" else limit)
-            return f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
-    return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.2g}"
 
 
 def _doublings(length: float) -> float:

@@ -29,13 +29,16 @@ def rerun_command(folder: OutputFolder, record: RunRecord) -> str:
     options: JsonObject = dict(record.options)  # type: ignore[arg-type]  # it was read as JSON
     if record.identity.get("clock") is not None:
         options["clock"] = record.clock  # templates ask for the time: they are told the same
-    arguments += option_arguments(options)
+    for option in option_arguments(options):
+        # A value that begins with a dash must not be taken for an option.
+        dashed = any(value.startswith("-") for value in option[1:])
+        arguments += ["=".join(option)] if dashed else option
     command = redacted(shlex.join(arguments))
     return f"cd {shlex.quote(record.directory)} && {command}" if record.directory else command
 
 
-def option_arguments(options: JsonObject) -> Iterator[str]:
-    """Options as a command line has them, those left out that have their default."""
+def option_arguments(options: JsonObject) -> Iterator[tuple[str, ...]]:
+    """Options as a command line has them, name and value; without those at their defaults."""
     for name, field in JobOptions.model_fields.items():
         value = options.get(name)
         if name in NOT_TAKEN_OVER or value is None or value == _default(field):
@@ -43,14 +46,14 @@ def option_arguments(options: JsonObject) -> Iterator[str]:
         option = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             plain = name.removeprefix("with_").replace("_", "-")
-            yield option if value else f"--no-{plain}"
+            yield (option if value else f"--no-{plain}",)
         elif isinstance(value, list):
             for item in value:
-                yield from (option, str(item))
+                yield option, str(item)
         elif isinstance(value, dict):
-            yield from (option, json.dumps(value, ensure_ascii=False))
+            yield option, json.dumps(value, ensure_ascii=False)
         else:
-            yield from (option, str(value))
+            yield option, str(value)
 
 
 def _default(field: FieldInfo) -> object:
