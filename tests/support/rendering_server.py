@@ -26,6 +26,38 @@ CHAT, COMPLETION, TOKENIZE = "/v1/chat/completions/render", "/v1/completions/ren
 Body = dict[str, Any]
 
 
+ROWS: list[Body] = [
+    {"id": "short", "messages": [{"role": "user", "content": "hello there"}]},
+    {"id": "cut", "messages": [{"role": "user", "content": "one two three " * 40}]}
+    | {"truncate_prompt_tokens": 20},
+    {"id": "cut-right", "prompt": "one two three " * 40, "truncate_prompt_tokens": 9}
+    | {"truncation_side": "right"},
+    {"id": "two", "prompt": ["one two", "three"]},
+    {"id": "ids", "prompt": [10, 11, 12]},
+    {
+        "id": "tools",
+        "messages": [{"role": "user", "content": "weather?"}],
+        "tools": [{"type": "function", "function": {"name": "look_up"}}],
+    },
+    {
+        "id": "image",
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image_url", "image_url": {"url": "images/square.png"}},
+                    {"type": "text", "text": "what is it?"},
+                ],
+            }
+        ],
+    },
+    {"id": "long", "messages": [{"role": "user", "content": "one two three " * 200}]},
+    {"id": "empty", "messages": []},
+    {"id": "broken"},
+]
+"""Rows that the demo model can be asked for, and four that become rejects."""
+
+
 class Stub:
     """What a server of the demo model is like; tests change it while it runs.
 

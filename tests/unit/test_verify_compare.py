@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from promptmill.pipeline.verify.causes import Cause, likely_cause
 from promptmill.pipeline.verify.compare import Answer, Mismatch, Stored, compare
 from promptmill.pipeline.write.readback import StoredSpan
+from promptmill.schemas.errors import ErrorCode
+from promptmill.workers.verify.rejects import why_not_asked
 
 ids = st.lists(st.integers(10, 30), min_size=1, max_size=20)
 added = st.lists(st.integers(0, 9), max_size=2)
@@ -69,3 +71,15 @@ def test_causes_of_ids() -> None:
     assert cause(Stored(ids=body), body[:-3]) is Cause.GENERATION_PROMPT
     assert cause(Stored(ids=body), [*body[:5], 99, *body[5:]]) is Cause.TEMPLATE
     assert cause(Stored(ids=body), [*range(60, 90)]) is Cause.TOKENIZER
+
+
+def test_rejects_that_no_server_would_refuse_are_not_asked() -> None:
+    assert why_not_asked(ErrorCode.PROMPT_TOO_LONG, 129, 128) is None
+    assert why_not_asked(ErrorCode.INVALID_REQUEST, None, 128) is None
+    for code, value in (
+        (ErrorCode.PROMPT_TOO_LONG, 128),  # fits, and leaves no room for output
+        (ErrorCode.TOKEN_OUT_OF_VOCABULARY, 99999),
+        (ErrorCode.INVALID_JSON, None),
+        (ErrorCode.DUPLICATE_ID, None),
+    ):
+        assert why_not_asked(code, value, 128) is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rendering_server import CLOCK, DEMO, Body, Stub, serving
+from rendering_server import CLOCK, DEMO, ROWS, Body, Stub, serving
 
 
 @pytest.fixture(scope="session")
@@ -39,36 +39,6 @@ def serve() -> Iterator[Serve]:
 
         yield start
 
-
-ROWS: list[Body] = [
-    {"id": "short", "messages": [{"role": "user", "content": "hello there"}]},
-    {"id": "cut", "messages": [{"role": "user", "content": "one two three " * 40}]}
-    | {"truncate_prompt_tokens": 20},
-    {"id": "cut-right", "prompt": "one two three " * 40, "truncate_prompt_tokens": 9}
-    | {"truncation_side": "right"},
-    {"id": "two", "prompt": ["one two", "three"]},
-    {"id": "ids", "prompt": [10, 11, 12]},
-    {
-        "id": "tools",
-        "messages": [{"role": "user", "content": "weather?"}],
-        "tools": [{"type": "function", "function": {"name": "look_up"}}],
-    },
-    {
-        "id": "image",
-        "messages": [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "image_url", "image_url": {"url": "images/square.png"}},
-                    {"type": "text", "text": "what is it?"},
-                ],
-            }
-        ],
-    },
-    {"id": "long", "messages": [{"role": "user", "content": "one two three " * 200}]},
-    {"id": "empty", "messages": []},
-    {"id": "broken"},
-]
 
 Run = Callable[..., Path]
 

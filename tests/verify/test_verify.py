@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rendering_server import CHAT, COMPLETION, TOKENIZE, Body, Stub
+from rendering_server import CHAT, COMPLETION, ROWS, TOKENIZE, Body, Stub
 from typer.testing import CliRunner
 
 from promptmill.schemas.errors import JobError
@@ -75,9 +75,19 @@ def test_what_a_run_sets_for_its_rows_is_said(run: Run, serve: Serve) -> None:
 
 def test_the_whole_conversations_of_training(run: Run, serve: Serve) -> None:
     url, _ = serve()
-    made = verified(run("--task", "train"), url)
+    longer = one_chat("one two three " * 200, truncate_prompt_tokens=20)  # than the context
+    made = verified(run("--task", "train", rows=[*ROWS, *longer]), url)
     assert causes(made) == {}
-    assert made.equal == PROMPTS
+    assert made.equal == PROMPTS + 1
+
+
+def test_an_endpoint_that_is_missing(run: Run, serve: Serve) -> None:
+    url, stub = serve()
+    stub.paths.discard(CHAT)
+    made = verified(run(), url)
+    assert causes(made) == {}
+    assert made.equal == 4  # completions
+    assert any("no endpoint" in reason for reason in made.not_asked)
 
 
 def test_documents_with_eos_appended(run: Run, serve: Serve) -> None:

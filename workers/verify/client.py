@@ -17,12 +17,11 @@ from urllib3.exceptions import (
 )
 from urllib3.util import Retry, Timeout, parse_url
 
-from promptmill.pipeline.verify.compare import Answer, Pair
+from promptmill.pipeline.verify.compare import Answer
 from promptmill.pipeline.verify.questions import Question
-from promptmill.pipeline.write.readback import StoredSpan
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import Json, JsonObject
-from promptmill.workers.visible import visible
+from promptmill.workers.verify.answers import read_answer, read_message
 
 CONNECT_SECONDS: Final = 5.0
 BUSY: Final = frozenset({429, 502, 503, 504})
@@ -32,7 +31,6 @@ FAILED: Final = 500
 MOST_WAIT_SECONDS: Final = 30
 """However long a server asks to wait."""
 _NO_ROUTE: Final = frozenset({404, 405, 501})
-_MESSAGE_CHARS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,11 @@ class Refusal:
 
     status: int
     message: str
+
+    @property
+    def no_endpoint(self) -> bool:
+        """Whether nothing is there that could have answered."""
+        return self.status in _NO_ROUTE
 
     @property
     def of_server(self) -> bool:
@@ -143,7 +146,7 @@ class Server:
             NoAnswer: it took too long.
         """
         answer = self._post(question)
-        return not (isinstance(answer, Refusal) and answer.status in _NO_ROUTE)
+        return not (isinstance(answer, Refusal) and answer.no_endpoint)
 
     def ask(self, question: Question, *, patient: bool = True) -> Answer | Refusal:
         """The ids of a prompt, or why there are none.
@@ -161,7 +164,7 @@ class Server:
             return found
         one = found[0] if isinstance(found, list) and found else found
         try:
-            return _answer(one, whole=question.whole)
+            return read_answer(one, whole=question.whole)
         except (KeyError, TypeError, ValueError):
             raise NoAnswer(f"{question.path} answered with something that is no prompt") from None
 
@@ -194,7 +197,7 @@ class Server:
             except ValueError:
                 raise NoAnswer(f"{path} answered with something that is no JSON") from None
             return found
-        refusal = Refusal(response.status, _message(text))
+        refusal = Refusal(response.status, read_message(text))
         self._check(path, refusal)
         return refusal
 
@@ -243,57 +246,3 @@ def _served(models: JsonObject) -> list[JsonObject]:
     listed = models.get("data")
     found = listed if isinstance(listed, list) else []
     return [one for one in found if isinstance(one, dict) and isinstance(one.get("id"), str)]
-
-
-def _answer(found: Json, *, whole: bool) -> Answer:
-    """The ids of a render endpoint's answer, or of one of `/tokenize`."""
-    if not isinstance(found, dict):
-        raise TypeError("no object")
-    ids = found["tokens"] if whole and "tokens" in found else found["token_ids"]
-    offsets, features = found.get("token_offsets"), found.get("features")
-    return Answer(
-        ids=_ids(ids),
-        offsets=[_pair(one) for one in offsets] if isinstance(offsets, list) else None,
-        spans=tuple(_spans(features)) if isinstance(features, dict) else (),
-        whole=whole,
-    )
-
-
-def _ids(value: Json) -> list[int]:
-    if not isinstance(value, list):
-        raise TypeError("no list of ids")
-    found = [item for item in value if isinstance(item, int)]
-    if len(found) != len(value):
-        raise TypeError("no list of ids")
-    return found
-
-
-def _pair(value: Json) -> Pair:
-    start, end = _ids(value)
-    return start, end
-
-
-def _spans(features: JsonObject) -> list[StoredSpan]:
-    places = features.get("mm_placeholders")
-    found: list[StoredSpan] = []
-    for modality, items in places.items() if isinstance(places, dict) else ():
-        for one in items if isinstance(items, list) else ():
-            if isinstance(one, dict):
-                offset, length = _ids([one["offset"], one["length"]])
-                span = StoredSpan(modality=modality, offset=offset, length=length, hash="")
-                found.append(span)
-    return found
-
-
-def _message(text: str) -> str:
-    """What an error body says: vLLM's, FastAPI's, or the text itself."""
-    try:
-        body = json.loads(text)
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        error = body.get("error", body)
-        found = error.get("message") if isinstance(error, dict) else error
-        text = str(found or body.get("message") or body.get("detail") or text)
-    text = visible(" ".join(text.split()))
-    return text if len(text) <= _MESSAGE_CHARS else text[:_MESSAGE_CHARS] + "..."

@@ -26,40 +26,14 @@ from promptmill.pipeline.write.readback import StoredSpan
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.media import MediaSpan, Modality
-from promptmill.schemas.options import MediaIds
+from promptmill.schemas.options import MediaIds, Task
 from promptmill.schemas.request import ChatPrompt, Endpoint, Reject, Request
 from promptmill.workers.verify.client import NoAnswer, Refusal, Server
+from promptmill.workers.verify.rejects import why_not_asked
 from promptmill.workers.verify.sample import Sampled
 
 AROUND: Final = 8
 """Ids that are shown on each side of a difference."""
-
-_NO_REQUEST: Final = frozenset(
-    {
-        ErrorCode.LINE_TOO_LONG,
-        ErrorCode.INVALID_UTF8,
-        ErrorCode.UNREADABLE_INPUT,
-        ErrorCode.INVALID_JSON,
-        ErrorCode.NESTING_TOO_DEEP,
-        ErrorCode.LONE_SURROGATE,
-    }
-)
-_NOT_OF_SERVERS: Final = frozenset(
-    {
-        ErrorCode.DUPLICATE_ID,
-        ErrorCode.UNSUPPORTED_REQUEST,
-        ErrorCode.TEMPLATE_TIMEOUT,
-        ErrorCode.MASK_UNAVAILABLE,
-        ErrorCode.ESCAPE_UNAVAILABLE,
-        ErrorCode.MEDIA_NOT_ALLOWED,
-        ErrorCode.MEDIA_FETCH_FAILED,
-        ErrorCode.PLACEHOLDER_IN_TEXT,
-        ErrorCode.WORKER_CRASHED,
-        ErrorCode.MEMORY_EXCEEDED,
-        ErrorCode.INTERNAL_ERROR,
-    }
-)
-"""Rejects whose reason no server shares (docs/same-as-online.md), or that say nothing of a row."""
 
 
 class Takes(StrEnum):
@@ -141,7 +115,7 @@ class Judge:
             return NotAsked("rows that cannot be parsed again")
         body, options = row_body(sampled.raw, self.encoder.options), self.encoder.options
         question = None
-        if self.takes is Takes.REQUESTS:
+        if self.takes is Takes.REQUESTS and not self._was_cut_otherwise(sampled):
             question = render_question(request, body, options)
         if question is None:
             question = tokenize_question(request, body, options)
@@ -150,6 +124,8 @@ class Judge:
         if question is None:
             return NotAsked("prompts that this server has no endpoint for")
         answer = self._ask(question)
+        if isinstance(answer, Refusal) and answer.no_endpoint:
+            return NotAsked("prompts that this server has no endpoint for")
         if isinstance(answer, Refusal):
             cause = Cause.SERVER_ERROR if answer.of_server else Cause.REFUSED
             return Difference(
@@ -159,30 +135,29 @@ class Judge:
         found = compare(stored, answer)
         return Equal() if found is None else self._difference(sampled, stored, found)
 
+    def _was_cut_otherwise(self, sampled: Sampled) -> bool:
+        """Whether the run cut as no server does, so that the whole prompt must be asked for."""
+        cut = sampled.stored is not None and bool(sampled.stored["truncated"])
+        return cut and self.encoder.options.task is not Task.GENERATE
+
     def _reject(self, sampled: Sampled) -> Verdict:
         error = cast(JsonObject, (sampled.reject or {})["error"])
         code = ErrorCode(str(error["code"]))
-        if code in _NO_REQUEST:
-            return NotAsked("rejects that are no request")
-        if code in _NOT_OF_SERVERS:
-            return NotAsked(f"rejects for reasons of our own ({code})")
+        reason = why_not_asked(code, error.get("value"), self.encoder.max_model_len)
+        if reason is not None:
+            return NotAsked(reason)
         if self.takes is not Takes.REQUESTS:
             return NotAsked("rejects: /tokenize has no limits to refuse them by")
-        if code is ErrorCode.TOKEN_OUT_OF_VOCABULARY or self._fills_context(code, error):
-            return NotAsked(f"rejects that only an engine refuses ({code})")
         question = self._reject_question(sampled)
         if question is None:
             return NotAsked("rejects that are no request")
         answer = self._ask(question, patient=False)
+        if isinstance(answer, Refusal) and answer.no_endpoint:
+            return NotAsked("rejects that this server has no endpoint for")
         if isinstance(answer, Refusal):
             return Equal(was_reject=True)
         message = f"rejected as {code}; the server made {len(answer.ids)} ids of it"
         return Difference(cause=Cause.ACCEPTED, sampled=sampled, message=message)
-
-    def _fills_context(self, code: ErrorCode, error: JsonObject) -> bool:
-        """Whether a prompt left no room for output: rendering alone lets it pass."""
-        too_long = code in (ErrorCode.PROMPT_TOO_LONG, ErrorCode.DROPPED_OVERLONG)
-        return too_long and error.get("value") == self.encoder.max_model_len
 
     def _reject_question(self, sampled: Sampled) -> Question | None:
         body, options = row_body(sampled.raw, self.encoder.options), self.encoder.options
