@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from s3_server import Bucket, S3Server, s3_server
 
 os.environ["PROMPTMILL_CACHE"] = "off"  # tests resolve models; commands they start as well
 
@@ -75,6 +76,21 @@ class Head:
     def headers(self) -> dict[str, str]:
         """What a request needs."""
         return {"Authorization": f"Bearer {self.environment['RAY_AUTH_TOKEN']}"}
+
+
+@pytest.fixture(scope="session")
+def _s3_server() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(_s3_server: S3Server, tmp_path: Path) -> Bucket:
+    """A new bucket on an S3 server that all tests share."""
+    name = f"bucket-{tmp_path.parent.name}-{tmp_path.name}".replace("_", "-").lower()[-60:]
+    made = Bucket(_s3_server, name.strip("-"))
+    _s3_server.direct("PUT", f"/{made.name}")
+    return made
 
 
 @pytest.fixture(scope="session")

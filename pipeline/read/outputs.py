@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from promptmill.pipeline.read.arrow_source import arrow_source
+from promptmill.pipeline.storage.place import Place, place_of, sizes
 from promptmill.schemas.errors import ErrorCode, JobError, RowError, Stage
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.outputs import EngineOutput, TokenLogprob
@@ -52,7 +53,7 @@ def read_outputs(
     """
     for path in _files(inputs):
         try:
-            file = pq.ParquetFile(path)
+            file = pq.ParquetFile(arrow_source(path))
             column = _ids_column(path, file.schema_arrow, ids_column)
             wanted = [name for name in (column, *_OTHERS) if name in file.schema_arrow.names]
             row = 0
@@ -64,12 +65,12 @@ def read_outputs(
             raise JobError(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def _files(inputs: Sequence[str]) -> Iterator[Path]:
+def _files(inputs: Sequence[str]) -> Iterator[Place]:
     for name in inputs:
-        path = Path(name)
+        path = place_of(name)
         if not path.exists():
             raise JobError(f"-i {name}: there is no such file or folder. Check the path.")
-        found = sorted(path.glob("[!_.]*.parquet")) if path.is_dir() else [path]
+        found = _parquet_in(path) if path.is_dir() else [path]
         if not found:
             raise JobError(
                 f"-i {name}: the folder holds no Parquet file. Name where the engine wrote its ids."
@@ -77,7 +78,12 @@ def _files(inputs: Sequence[str]) -> Iterator[Path]:
         yield from found
 
 
-def _ids_column(path: Path, schema: pa.Schema, asked: str | None) -> str:
+def _parquet_in(folder: Place) -> list[Place]:
+    names = (name for name in sizes(folder) if name[0] not in "_.")
+    return [folder / name for name in sorted(names) if name.endswith(".parquet")]
+
+
+def _ids_column(path: Place, schema: pa.Schema, asked: str | None) -> str:
     names = (asked,) if asked is not None else IDS_COLUMNS
     found = next((name for name in names if name in schema.names), None)
     if found is None:

@@ -55,7 +55,7 @@ def place_of(output: str) -> Place:
     """The place that a person named.
 
     Raises:
-        JobError: a URL of a store that outputs cannot go to.
+        JobError: a URL of a store that cannot hold a run.
     """
     protocol = protocol_of(output)
     if protocol is None:
@@ -66,8 +66,7 @@ def place_of(output: str) -> Place:
     if protocol not in OUTPUT_STORES:
         known = ", ".join(f"{name}://" for name in OUTPUT_STORES if name != "memory")
         raise JobError(
-            f"The output {output} is in no store that can be written to. Name a folder, or a URL "
-            f"with {known}."
+            f"{output} is in no store that can keep a run. Name a folder, or a URL with {known}."
         )
     path = output.partition("://")[2].strip("/")
     return RemotePath(f"{protocol}://{path}")

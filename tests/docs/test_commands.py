@@ -40,6 +40,8 @@ CLUSTER = "http://HEAD:8265"
 """Stands for a Ray head of our own."""
 SERVER = "http://localhost:8000"
 """Stands for a server of our own."""
+BUCKET = "s3://my-bucket/"
+"""Stands for a bucket on a server of our own."""
 MAKE = re.compile(r"^make .*$", re.MULTILINE)
 """The targets of the Makefile are what runs these tests."""
 
@@ -100,6 +102,11 @@ def test_the_commands_of_a_page_run(
         stands_for[CLUSTER], environment = head.dashboard, head.environment
     if any(SERVER in block.code for block in filter(runs, blocks(page))):
         stands_for[SERVER] = request.getfixturevalue("server")
+    if any(BUCKET in block.code for block in filter(runs, blocks(page))):
+        bucket = request.getfixturevalue("bucket")
+        stands_for[BUCKET] = f"s3://{bucket.name}/"
+        bucket.put("chats.jsonl", (folder / "chats.jsonl").read_bytes())
+        environment |= bucket.server.environment
     for block in filter(runs, blocks(page)):
         code = MAKE.sub("", block.code)
         for name, here in stands_for.items():

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from s3_server import S3Server
+from s3_server import Bucket, Kind, S3Server
 
 from promptmill.pipeline.storage import systems
 from promptmill.pipeline.storage.faults import StorageError
@@ -21,8 +21,8 @@ LARGE = 40 << 20
 
 
 @pytest.fixture
-def out(bucket: str) -> RemotePath:
-    return RemotePath(f"s3://{bucket}/some/out")
+def out(bucket: Bucket) -> RemotePath:
+    return RemotePath(f"s3://{bucket.name}/some/out")
 
 
 def file_of(folder: Path, content: bytes, name: str = "file") -> Path:
@@ -88,20 +88,20 @@ def test_of_many_publishers_one_wins(out: RemotePath, tmp_path: Path, size: int)
 
 
 def test_a_lost_upload_leaves_no_pieces(
-    out: RemotePath, bucket: str, tmp_path: Path, s3: S3Server
+    out: RemotePath, bucket: Bucket, tmp_path: Path, s3: S3Server
 ) -> None:
     s3.trouble("PUT", "partNumber=2", "status", 403)
     with pytest.raises(StorageError, match="access denied"):
         publish(file_of(tmp_path, b"x" * LARGE), out / "part")
-    assert s3.uploads(bucket) == []
-    assert s3.objects(bucket) == {}
+    assert bucket.uploads() == []
+    assert bucket.objects() == {}
 
 
-def test_uploads_of_the_dead_are_ended(out: RemotePath, bucket: str, s3: S3Server) -> None:
+def test_uploads_of_the_dead_are_ended(out: RemotePath, bucket: Bucket, s3: S3Server) -> None:
     for key in ("some/out/part", "some/other"):
-        s3.direct("POST", f"/{bucket}/{key}?uploads")
+        s3.direct("POST", f"/{bucket.name}/{key}?uploads")
     out.abort_uploads()
-    assert s3.uploads(bucket) == ["some/other"]
+    assert bucket.uploads() == ["some/other"]
     s3.trouble("GET", "uploads", "status", 403)
     out.abort_uploads()
 
@@ -119,9 +119,9 @@ def test_a_small_object_whose_answer_was_lost_is_ours(out: RemotePath, s3: S3Ser
     [("status", 429), ("status", 500), ("status", 503), ("slow", 0.5), ("lost", 0)],
 )
 def test_faults_that_pass_are_not_seen(
-    out: RemotePath, tmp_path: Path, s3: S3Server, kind: str, value: float
+    out: RemotePath, tmp_path: Path, s3: S3Server, kind: Kind, value: float
 ) -> None:
-    trouble = s3.trouble("PUT", "part", kind, value, times=2)  # type: ignore[arg-type]  # of those
+    trouble = s3.trouble("PUT", "part", kind, value, times=2)
     won = publish(file_of(tmp_path, b"content"), out / "part")
     assert won or kind == "lost"  # a file's own lost answer looks like another's win
     assert trouble.met
@@ -130,11 +130,11 @@ def test_faults_that_pass_are_not_seen(
 
 @pytest.mark.parametrize(("kind", "value"), [("status", 503), ("cut", 0), ("lost", 0)])
 def test_reads_that_fail_are_done_again(
-    out: RemotePath, s3: S3Server, kind: str, value: float
+    out: RemotePath, s3: S3Server, kind: Kind, value: float
 ) -> None:
     content = bytes(range(256)) * 4096
     (out / "part").replace_with(content)
-    trouble = s3.trouble("GET", "out/part", kind, value, times=2)  # type: ignore[arg-type]
+    trouble = s3.trouble("GET", "out/part", kind, value, times=2)
     with (out / "part").open("rb") as file:
         file.seek(1000)
         assert file.read(5000) == content[1000:6000]

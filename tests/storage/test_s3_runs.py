@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from s3_server import S3Server
+from s3_server import Bucket, S3Server
 
 ROWS, SHARDS = 600, 12
 
@@ -48,16 +48,16 @@ class Command:
 class Bench:
     """An input in a bucket, and what a local run makes of it."""
 
-    def __init__(self, folder: Path, model: Path, s3: S3Server, bucket: str, calm: Path) -> None:
+    def __init__(self, folder: Path, model: Path, s3: S3Server, bucket: Bucket, calm: Path) -> None:
         self.folder, self.model, self.s3, self.bucket, self.calm = folder, model, s3, bucket, calm
-        self.out = f"s3://{bucket}/runs/out"
-        s3.direct("PUT", f"/{bucket}/in/rows.jsonl", rows())
+        self.out = f"s3://{bucket.name}/runs/out"
+        bucket.put("in/rows.jsonl", rows())
 
     def start(self, *options: str, **environment: str) -> Command:
         return Command(self.folder, *self.arguments(*options), **environment)
 
     def arguments(self, *options: str) -> list[str]:
-        source = f"s3://{self.bucket}/in/rows.jsonl"
+        source = f"s3://{self.bucket.name}/in/rows.jsonl"
         return ["run", "-i", source, "-o", self.out, *job(self.model), *options]
 
     def promptmill(self, *arguments: str) -> str:
@@ -67,7 +67,7 @@ class Bench:
 
     def receipts(self) -> int:
         listing = self.s3.direct(
-            "GET", f"/{self.bucket}?list-type=2&prefix=runs/out/_promptmill/receipts/"
+            "GET", f"/{self.bucket.name}?list-type=2&prefix=runs/out/_promptmill/receipts/"
         )
         return listing.count(b"<Key>")
 
@@ -75,7 +75,7 @@ class Bench:
         """The parts and rejects of a local run, and nothing else."""
         found = {
             key.removeprefix("runs/out/"): content
-            for key, content in self.s3.objects(self.bucket, "runs/").items()
+            for key, content in self.bucket.objects("runs/").items()
         }
         wanted = {
             path.relative_to(self.calm).as_posix(): path.read_bytes()
@@ -89,7 +89,7 @@ class Bench:
         totals = [json.loads(each["_promptmill/run.json"])["totals"] for each in (found, wanted)]
         counts = ("rows_in", "rows_ok", "rejects", "tokens", "duplicate_ids")
         assert [totals[0][name] for name in counts] == [totals[1][name] for name in counts]
-        assert self.s3.uploads(self.bucket) == []
+        assert self.bucket.uploads() == []
 
 
 def rows() -> bytes:
@@ -118,7 +118,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Path:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, tiny_models: Path, s3: S3Server, bucket: str, calm: Path) -> Bench:
+def bench(tmp_path: Path, tiny_models: Path, s3: S3Server, bucket: Bucket, calm: Path) -> Bench:
     return Bench(tmp_path, tiny_models / "chatml", s3, bucket, calm)
 
 
@@ -168,7 +168,7 @@ def test_a_stopped_run_gives_the_bucket_back(bench: Bench) -> None:
     run.until(lambda: bench.receipts() >= 1)
     run.process.terminate()
     assert run.wait() == 128 + signal.SIGTERM, run.text
-    names = bench.s3.objects(bench.bucket, "runs/out/_promptmill/driver")
+    names = bench.bucket.objects("runs/out/_promptmill/driver")
     assert names == {}
     assert list((bench.folder / "tmp").iterdir()) == []
 
@@ -202,11 +202,11 @@ def test_outputs_that_cannot_be(bench: Bench, options: list[str], said: str) -> 
 
 
 def test_foreign_objects_are_left_alone(bench: Bench) -> None:
-    bench.s3.direct("PUT", f"/{bench.bucket}/runs/out/keep.parquet", b"mine")
+    bench.bucket.put("runs/out/keep.parquet", b"mine")
     run = bench.start("--local")
     assert run.wait() == 1
     assert "keep.parquet" in run.text
-    assert bench.s3.objects(bench.bucket, "runs/") == {"runs/out/keep.parquet": b"mine"}
-    inside = bench.start("-o", f"s3://{bench.bucket}/in/rows.jsonl/out")
+    assert bench.bucket.objects("runs/") == {"runs/out/keep.parquet": b"mine"}
+    inside = bench.start("-o", f"s3://{bench.bucket.name}/in/rows.jsonl/out")
     assert inside.wait() == 1
     assert "lies in the input" in inside.text

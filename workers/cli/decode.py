@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from promptmill.schemas.errors import JobError
 from promptmill.workers.cli.voice import VOICE
 
 
@@ -16,7 +17,7 @@ def decode(
         typer.Option("-i", "--input", help="Parquet files with output ids.", metavar="IN"),
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The JSONL file of answers.", metavar="OUT")
+        str, typer.Option("-o", "--output", help="The JSONL file of answers.", metavar="OUT")
     ],
     model: Annotated[str, typer.Option(help="The model that answered: a folder or a hub id.")],
     revision: Annotated[str | None, typer.Option(help="Hub revision.")] = None,
@@ -34,9 +35,11 @@ def decode(
     """Turn an engine's output ids into OpenAI batch lines: text, reasoning, tool calls."""
     from promptmill.workers.decode import DecodeJob, decode_outputs  # see app.py
 
+    if "://" in output:
+        raise JobError(f"-o {output} is a URL. Name a file of this machine, and copy it there.")
     job = DecodeJob(
         inputs=tuple(inputs),
-        output=output,
+        output=Path(output),
         model=model,
         revision=revision,
         tokenizer_mode=tokenizer_mode,

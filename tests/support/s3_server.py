@@ -9,10 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
+Kind = Literal["status", "slow", "cut", "lost", "unconditional"]
 AUTHORIZED = {"Authorization": "AWS4-HMAC-SHA256 Credential=somebody/20260101/us-east-1/s3/x"}
 """The server asks who it is, and believes it."""
 HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
@@ -25,8 +28,9 @@ class Trouble:
     method: str
     path: str
     """A regular expression that is found in path and query."""
-    kind: Literal["status", "slow", "cut", "lost"]
-    """Answered by a status; later; cut off in the answer's middle; done, and the answer lost."""
+    kind: Kind
+    """Answered by a status; later; cut off in the answer's middle; done, and the answer lost; done
+    without its condition."""
     value: float = 0
     """The status, or the seconds."""
     times: int = 1_000_000
@@ -46,6 +50,28 @@ class Trouble:
         return True
 
 
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket of its own."""
+
+    server: S3Server
+    name: str
+
+    def put(self, key: str, content: bytes) -> None:
+        self.server.direct("PUT", f"/{self.name}/{key}", content)
+
+    def objects(self, prefix: str = "") -> dict[str, bytes]:
+        """Keys and contents."""
+        listing = self.server.direct("GET", f"/{self.name}?list-type=2&prefix={prefix}").decode()
+        keys = re.findall(r"<Key>(.*?)</Key>", listing)
+        return {key: self.server.direct("GET", f"/{self.name}/{key}") for key in keys}
+
+    def uploads(self) -> list[str]:
+        """The keys of multipart uploads that are under way."""
+        listing = self.server.direct("GET", f"/{self.name}?uploads").decode()
+        return re.findall(r"<Key>(.*?)</Key>", listing)
+
+
 @dataclass
 class S3Server:
     """The server and its proxy."""
@@ -63,7 +89,7 @@ class S3Server:
         self,
         method: str,
         path: str,
-        kind: Literal["status", "slow", "cut", "lost"],
+        kind: Kind,
         value: float = 0,
         times: int = 1_000_000,
         every: int = 1,
@@ -82,6 +108,8 @@ class S3Server:
         kind = trouble.kind if trouble else None
         if trouble and kind == "slow":
             time.sleep(trouble.value)
+        if kind == "unconditional":
+            del request.headers["If-None-Match"]
         if trouble and kind == "status":
             status, headers, answer = int(trouble.value), [], b""
         else:
@@ -124,15 +152,16 @@ class S3Server:
         assert status in (200, 204), (method, path, status, content)
         return content
 
-    def objects(self, bucket: str, prefix: str = "") -> dict[str, bytes]:
-        """Keys and contents."""
-        listing = self.direct("GET", f"/{bucket}?list-type=2&prefix={prefix}").decode()
-        keys = re.findall(r"<Key>(.*?)</Key>", listing)
-        return {key: self.direct("GET", f"/{bucket}/{key}") for key in keys}
-
-    def uploads(self, bucket: str) -> list[str]:
-        """The keys of multipart uploads that are under way."""
-        return re.findall(r"<Key>(.*?)</Key>", self.direct("GET", f"/{bucket}?uploads").decode())
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to use the server."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "S3cr3t",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_MAX_ATTEMPTS": "2",  # the client's own, with pauses that tests cannot shorten
+        }
 
 
 class _Proxy(ThreadingHTTPServer):
@@ -157,20 +186,25 @@ class _Handler(BaseHTTPRequestHandler):
         """The tests' output is theirs."""
 
 
-def start() -> tuple[S3Server, subprocess.Popen[str], ThreadingHTTPServer]:
-    """Start both; the caller stops them."""
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Both, as long as the context lasts."""
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    port = next(
-        int(found[1])
-        for line in process.stderr
-        if (found := re.search(r"Running on http://127\.0\.0\.1:(\d+)", line))
-    )
-    threading.Thread(target=process.stderr.read, daemon=True).start()
-    server = S3Server(backend=port)
-    proxy = _Proxy(("127.0.0.1", 0), _Handler)
-    proxy.server = server
-    threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    server.url = f"http://127.0.0.1:{proxy.server_port}"
-    return server, process, proxy
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        port = next(
+            int(found[1])
+            for line in process.stderr
+            if (found := re.search(r"Running on http://127\.0\.0\.1:(\d+)", line))
+        )
+        reader = threading.Thread(target=process.stderr.read)
+        reader.start()
+        server = S3Server(backend=port)
+        with _Proxy(("127.0.0.1", 0), _Handler) as proxy:
+            proxy.server = server
+            server.url = f"http://127.0.0.1:{proxy.server_port}"
+            threading.Thread(target=proxy.serve_forever).start()
+            yield server
+            proxy.shutdown()
+        process.terminate()
+        reader.join()
