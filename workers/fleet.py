@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import ray
@@ -20,13 +20,14 @@ from ray import ObjectRef
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from promptmill.schemas.errors import JobError
+from promptmill.schemas.errors import ErrorCode, JobError
 from promptmill.schemas.options import WorkerRange
 from promptmill.workers.environment import ONE_THREAD, lease_seconds
 from promptmill.workers.fleet_size import FleetSize
 from promptmill.workers.head_watch import HeadWatch
 from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.metrics import Meter
+from promptmill.workers.queue import JobQueue
 from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
@@ -87,6 +88,8 @@ class RayFleet:
         self._started = self._bad_starts = 0
         self._next_look = 0.0
         self._finished = False
+        self._asked: ObjectRef[Snapshot] | None = None
+        self._last = JobQueue(work).snapshot()
         self._meter: Meter | None = None
         self._short_since, self._patience = time.monotonic(), SHORT_SECONDS
 
@@ -121,6 +124,7 @@ class RayFleet:
             self._meter = Meter(self._setup.job.run, self._work.resumed)
         self._head = HeadWatch(ray.get_runtime_context().gcs_address)
         self._short_since = time.monotonic()
+        self._follow_cluster()
         open_shards = len(self._work.shards) - len(self._work.committed)
         self._fill(min(self._size.range.least, open_shards))
 
@@ -133,7 +137,7 @@ class RayFleet:
         try:
             for call in self._ended(POLL_SECONDS):
                 self._see_off(call, self._members.pop(call))
-            snapshot: Snapshot = self._answer(self._queue.snapshot.remote())
+            snapshot = self._snapshot()
         except RayActorError as error:
             raise JobError(
                 f"The queue of this run is lost: it was started again {QUEUE_RESTARTS} times, or "
@@ -149,6 +153,18 @@ class RayFleet:
             self._fill(self._size.wanted(snapshot, len(self._members)))
             self._say_what_is_missing(snapshot)
         return snapshot
+
+    def _snapshot(self) -> Snapshot:
+        """What the queue says; while it does not answer, as when it starts again, what it said."""
+        if self._asked is None:
+            self._asked = self._queue.snapshot.remote()
+        answered, _ = ray.wait([self._asked], timeout=ANSWER_SECONDS)
+        if not answered:
+            self._head.answers()
+            return replace(self._last, silent=(), notes=())
+        answer, self._asked = self._asked, None
+        self._last = ray.get(answer)
+        return self._last
 
     def close(self) -> None:
         """Let the workers give up what is under way, then end what the run has on Ray."""
@@ -196,7 +212,8 @@ class RayFleet:
                 raise  # the worker's: its queue is gone
             raise JobError(f"A worker cannot work: {_last_line(error)}") from error
         except RayActorError as error:
-            self._bad_starts = 0 if self._say_lost(member, "died") else self._bad_starts + 1
+            ready = self._say_lost(member, *_death(error))
+            self._bad_starts = 0 if ready else self._bad_starts + 1
             if self._bad_starts >= MOST_BAD_STARTS:
                 raise JobError(
                     f"{self._bad_starts} workers in a row died while they started: "
@@ -204,11 +221,11 @@ class RayFleet:
                 ) from error
         else:
             if goes_on:
-                self._say_lost(member, "was replaced")
+                self._say_lost(member, "was replaced", None)
             ray.kill(member.actor)
 
-    def _say_lost(self, member: _Member, reason: str) -> bool:
-        ready: bool = self._answer(self._queue.lost.remote(member.name, reason))
+    def _say_lost(self, member: _Member, reason: str, code: ErrorCode | None) -> bool:
+        ready: bool = self._answer(self._queue.lost.remote(member.name, reason, code))
         return ready
 
     def _answer(self, call: ObjectRef[Answer]) -> Answer:
@@ -238,6 +255,15 @@ class RayFleet:
             f"{snapshot.workers} of {len(self._members)} workers are ready: each needs one CPU, "
             f"and {free:.0f} of {whole:.0f} are free"
         )
+
+
+def _death(error: RayActorError) -> tuple[str, ErrorCode | None]:
+    """How a worker died, and what a row is rejected with that was the reason."""
+    if error.preempted:
+        return "died with its node, which was taken away", None
+    if "OUT_OF_MEMORY" in str(error) or "low on memory" in str(error):
+        return "was ended by Ray: its node ran low on memory", ErrorCode.MEMORY_EXCEEDED
+    return "died", ErrorCode.WORKER_CRASHED
 
 
 def _cpus(resources: Callable[[], dict[str, float]]) -> float:

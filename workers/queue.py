@@ -24,17 +24,12 @@ from promptmill.workers.lease_table import Held, LeaseTable
 from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Snapshot, Work
 from promptmill.workers.roster import Roster
 from promptmill.workers.stragglers import Stragglers
-from promptmill.workers.trouble import SHARD_DEATHS, SHARD_FAILURES, Trouble
+from promptmill.workers.trouble import NO_ROW_TO_BLAME, ROW_CODES, SHARD_FAILURES, Trouble
 
 LEASE_SECONDS = 30.0
 """How long a lease lives without a sign of life."""
 SIGNS_OF_LIFE = 6
 """Workers give so many while a lease lives."""
-ROW_CODES = {
-    Failure.ROWS: ErrorCode.INTERNAL_ERROR,
-    Failure.MEMORY: ErrorCode.MEMORY_EXCEEDED,
-}
-"""What rows that end attempts are rejected with."""
 HELD_SHOWN = 8
 """Leases that a snapshot names."""
 
@@ -159,22 +154,25 @@ class JobQueue:
                 if not self._reference_engine:
                     self._notes.append(f"warning: {message}")
                 self._reference_engine = True
-            elif failure in ROW_CODES:
-                self._give_back(held, Blame(ROW_CODES[failure], message))
-            elif failure is Failure.LEAVING:
-                self._give_back(held, None)
             else:
-                self._give_back(held, None)
+                code = ROW_CODES.get(failure)
+                self._give_back(held, None if code is None else Blame(code, message))
+            if failure is Failure.ATTEMPT:
                 self._count_failure(held.shard, message)
 
-    def lost(self, worker: str, reason: str) -> bool:
-        """`worker` died and whatever it held goes back; whether it had ever been ready."""
+    def lost(
+        self, worker: str, reason: str, code: ErrorCode | None = ErrorCode.WORKER_CRASHED
+    ) -> bool:
+        """`worker` died and whatever it held goes back; whether it had ever been ready.
+
+        A row that was the reason is rejected with `code`; None: no row can be the reason.
+        """
         with self._lock:
             ready = worker in self._workers
             self._workers.remove(worker)
             self._notes.append(f"worker {worker} {reason}")
             for held in self._table.of_worker(worker):
-                self._give_back(held, Blame(ErrorCode.WORKER_CRASHED, reason))
+                self._give_back(held, None if code is None else Blame(code, reason))
             return ready
 
     def stop(self) -> None:
@@ -274,13 +272,8 @@ class JobQueue:
         if blame is None or self._done[held.shard]:
             return
         trouble = self._trouble.setdefault(held.shard, Trouble())
-        trouble.narrow(held.rows, blame)
-        if trouble.deaths >= SHARD_DEATHS:
-            self._stop(
-                f"Shard {held.shard} ended {trouble.deaths} attempts and no single row is to blame "
-                f"(last: {blame.reason}). Look at the memory of the workers' machines, or cut "
-                "smaller shards (--shard-bytes)."
-            )
+        if not trouble.narrow(held.rows, blame):
+            self._stop(NO_ROW_TO_BLAME.format(shard=held.shard, reason=blame.reason))
 
     def _count_failure(self, shard: int, message: str) -> None:
         """An attempt ended in an error of the process; a shard may have few of them."""

@@ -135,6 +135,16 @@ def cut(lease: Lease) -> list[RowRange]:
     return singles + [r for r in (RowRange(0, 5), RowRange(5, 10)) if r.start not in alone]
 
 
+def test_a_node_that_is_taken_away_blames_no_row() -> None:
+    jobs = queue(1)
+    for n in range(SHARD_DEATHS):
+        lease = take(jobs, f"w{n}")
+        assert lease.careful == ()
+        assert jobs.begin(lease.id, RowRange(3, 4), Totals())
+        jobs.lost(f"w{n}", "died with its node", None)
+    assert jobs.snapshot().failure is None
+
+
 def test_rows_that_fail_in_our_own_code_are_found_in_the_same_way() -> None:
     jobs = queue(1)
     while True:
