@@ -31,8 +31,8 @@ class Bench:
     def __init__(self, folder: Path, cluster: Cluster, job: Job, want: Expected) -> None:
         self.folder, self.cluster, self._job, self._want = folder, cluster, job, want
 
-    def start(self, out: str) -> Command:
-        address = ("--address", self.cluster.address, "--workers", "2")
+    def start(self, out: str, *options: str) -> Command:
+        address = ("--address", self.cluster.address, *(options or ("--workers", "2")))
         words = self.cluster.head.inside(self._job.words(self.folder / out, *address))
         env = {**environment(self.folder), **self.cluster.env}
         return Command(words, self.folder / f"{out}.log", env)
@@ -137,3 +137,18 @@ def test_clocks_that_differ_by_days_change_nothing(bench: Bench, two: list[Node]
         node.env = {}
         node.clear()
     bench.check("clocks")
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", "1:2")], ids=["every CPU", "range"])
+def test_nodes_that_come_later_are_used(bench: Bench, options: tuple[str, ...]) -> None:
+    cluster = bench.cluster
+    for node in cluster.nodes.values():
+        node.clear()
+    cluster.head.start()
+    cluster.head.wait_ready()
+    out = f"late{len(options)}"
+    command = bench.start(out, *(options or ("--on-error", "record")))
+    command.until(lambda: "shards, job" in command.text)
+    cluster.mend()
+    assert command.wait(END_SECONDS) == 0, command.text
+    bench.check(out)

@@ -95,7 +95,7 @@ class Bench:
             if name != "_promptmill":
                 assert (folder / name).read_bytes() == (calm / name).read_bytes()
         inner = {path.name for path in (folder / "_promptmill").iterdir()}
-        assert inner == {"run.json", "receipts", "rejects"}
+        assert inner == {"run.json", "receipts", "rejects", "report.html"}
 
 
 @pytest.fixture(scope="module")
