@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol
 
 import msgspec
 
@@ -45,6 +43,7 @@ from promptmill.workers.figures import FigureCounter
 from promptmill.workers.leases import Blame, Failure, Lease, RowRange
 from promptmill.workers.logs import RUN_LENGTH
 from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.trial import Trial
 
 log = logging.getLogger(__name__)
 
@@ -76,22 +75,6 @@ class EncodeFailed(Exception):
         return Failure.MEMORY if isinstance(self.__cause__, MemoryError) else Failure.ROWS
 
 
-class RowTrial(Protocol):
-    """Where rows under suspicion are tried; see `trial.Trial`."""
-
-    def __enter__(self) -> RowTrial: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def blame(self, row: RawRow) -> Blame | None:
-        """What the row does to a process; None where it can be taken."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
     """What is the same for all shards of a run."""
@@ -108,7 +91,7 @@ class ShardJob:
 
 
 def run_shard(
-    lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin, trial: RowTrial | None = None
+    lease: Lease, encoder: Encoder, job: ShardJob, begin: Begin, trial: Trial | None = None
 ) -> Receipt:
     """Do a shard and commit it.
 
@@ -142,7 +125,7 @@ class _Attempt:
         encoder: Encoder,
         job: ShardJob,
         begin: Begin,
-        trial: RowTrial | None,
+        trial: Trial | None,
     ) -> None:
         self._lease, self._encoder, self._job, self._begin = lease, encoder, job, begin
         self._trial = trial

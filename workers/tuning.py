@@ -17,8 +17,8 @@ import pyarrow as pa
 
 MEMORY_ROOM: Final = 4 << 30
 """Bytes that a worker may take beyond what it has, at most."""
-LEAST_ROOM: Final = 1 << 30
-"""On a small machine; large rows need some hundred megabytes."""
+LEAST_ROOM: Final = 2 << 30
+"""On a small machine: a large row group or record batch is read whole."""
 COLLECTOR: Final = (50_000, 20, 100)
 """A batch makes some 30,000 objects that all die with it; almost none are in cycles."""
 

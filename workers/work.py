@@ -23,7 +23,8 @@ from promptmill.workers.departure import Departure, HandedBack
 from promptmill.workers.heartbeat import Heartbeat
 from promptmill.workers.leases import Failure, Lease, Order, RowRange, ShardQueue
 from promptmill.workers.logs import LogFormat, about
-from promptmill.workers.shard_job import EncodeFailed, LeaseLost, RowTrial, ShardJob, run_shard
+from promptmill.workers.shard_job import EncodeFailed, LeaseLost, ShardJob, run_shard
+from promptmill.workers.trial import Trial
 from promptmill.workers.tuning import calm_collector
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class Worker:
     def __init__(self, name: str, queue: ShardQueue, encoder: Encoder, job: ShardJob) -> None:
         self._name, self._queue, self._encoder, self._job = name, queue, encoder, job
         self.departure = Departure()
-        self.try_rows: Callable[[bool], RowTrial] | None = None
+        self.try_rows: Callable[[bool], Trial] | None = None
         """Makes what rows under suspicion are tried in; the argument: with the reference engine."""
         self._rows = 0
         self._process = psutil.Process()
