@@ -51,8 +51,10 @@ chaos: $(STAMP)
 	$(BIN)/pytest -m nodes
 	$(BIN)/python tests/chaos/run.py --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
+MINUTES ?= 20
 soak: $(STAMP)
 	$(BIN)/pytest -m soak
+	$(BIN)/python infra/bench/soak.py --minutes $(MINUTES)
 
 # Beside what people use today, on data of our own making where the shared data is missing.
 bench: $(STAMP)

@@ -54,4 +54,6 @@ def _where(example: RejectExample | None) -> str:
         return ""
     message = " ".join(example.message.split())
     short = message if len(message) <= MESSAGE_WIDTH else message[: MESSAGE_WIDTH - 3] + "..."
-    return f", first in {example.source} row {example.row_index}: {short}"
+    # A file's name may hold line breaks and control characters of terminals.
+    source = example.source if example.source.isprintable() else repr(example.source)
+    return f", first in {source} row {example.row_index}: {short}"

@@ -60,6 +60,7 @@ class Node:
         self.env: dict[str, str] = {}
         """Of this node alone, from its next start on."""
         self._starts = 0
+        self._was_cut = False
         self._ray: Command | None = None
         link, switch = f"v{name}", cluster.switch
         _ip("netns", "add", self.namespace)
@@ -81,14 +82,18 @@ class Node:
         _ip("-n", switch, "link", "set", link, "master", "sw0", "up")
         _ip("-n", self.namespace, "addr", "add", f"{self.address}/24", "dev", "eth0")
         _ip("-n", self.namespace, "link", "set", "eth0", "up")
+        # Ray learns its own address from the route to the world; nothing is sent there.
+        _ip("-n", self.namespace, "route", "add", "default", "dev", "eth0")
 
     @property
     def lives(self) -> bool:
-        return self._ray is not None and not self._ray.ended
+        """Whether it runs; who was cut off may have been given up and end at any moment."""
+        return self._ray is not None and not self._ray.ended and not self._was_cut
 
     def start(self) -> None:
         """Start Ray, with a temporary folder that is this node's alone; see `ready`."""
         self._starts += 1
+        self._was_cut = False
         role = [f"--address={self._cluster.address}"]
         if self.name == Cluster.HEAD:
             role = ["--head", f"--port={PORT}", "--include-dashboard=false"]
@@ -108,7 +113,7 @@ class Node:
         end = time.monotonic() + START_SECONDS
         while self._ray is None or "Ray runtime started" not in self._ray.text:
             assert time.monotonic() < end, f"{self.name} does not start"
-            if not self.lives:
+            if self._ray is None or self._ray.ended:
                 self.clear()
                 self.start()
             time.sleep(LOOK_SECONDS)
@@ -133,6 +138,7 @@ class Node:
 
     def cut(self) -> None:
         """Pull the network cable."""
+        self._was_cut = True
         _ip("-n", self._cluster.switch, "link", "set", f"v{self.name}", "down")
 
     def heal(self) -> None:

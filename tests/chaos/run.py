@@ -34,8 +34,8 @@ from job import Job, make_job
 from nodes import Cluster, namespaces_work
 from processes import LOOK_SECONDS, Command, adopt_orphans, end_all
 
-ROWS: Final = 6000
-SHARDS: Final = 60
+ROWS: Final = 4000
+SHARDS: Final = 40
 DISK_BYTES: Final = 192 << 20
 LEASE_SECONDS: Final = 4.0
 COMMAND_SECONDS: Final = 300.0
@@ -44,7 +44,7 @@ ENDINGS: Final = {0, 1, 130, 143, -signal.SIGKILL, -signal.SIGINT, -signal.SIGTE
 """Exit codes of a disturbed command; a signal that comes before the program is loaded ends it."""
 START_ODDS: Final = 0.2
 """Of a fault while a command is only starting."""
-MOST_STARTS: Final = 3
+MOST_STARTS: Final = 2
 """Of the job under faults, before it is left in peace."""
 SECONDS_EACH: Final = 90.0
 """For a round, on average: no new round begins after so much for each."""
@@ -58,7 +58,7 @@ class Where(StrEnum):
     NODES = "nodes"
 
 
-ODDS: Final = {Where.LOCAL: 1, Where.RAY: 6, Where.NODES: 3}
+ODDS: Final = {Where.LOCAL: 2, Where.RAY: 5, Where.NODES: 3}
 FAULTS: Final[dict[Where, tuple[Fault, ...]]] = {
     Where.LOCAL: faults.ANYWHERE,
     Where.RAY: (*faults.ANYWHERE, *faults.ON_RAY, *faults.ON_OWN_RAY),

@@ -17,8 +17,9 @@ FOREIGN = {
     *("--no-wait", "--runtime-env", "--tokenizer-model", "--tokenizer-type"),
     "--enable-scale-out",
     "--nodes",
+    *("--ray", "--shards"),
 }
-"""Options of other tools that the pages name: Megatron's, Ray's, Slurm's, vLLM's."""
+"""Options of other tools that the pages name: Megatron's, Ray's, Slurm's, vLLM's, our benches'."""
 
 GENERATED = {"options.md", "security.md"}
 """Pages that the site makes (infra/docs/hooks.py)."""
@@ -45,6 +46,13 @@ def test_options_that_are_named_exist(page: Path) -> None:
     known = options_of_the_command_line() | FOREIGN
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")))
     assert named <= known, named - known
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/faults.md"])
+def test_tests_that_are_named_exist(page: str) -> None:
+    named = set(re.findall(r"`(tests/[^`]+)`", (ROOT / page).read_text(encoding="utf-8")))
+    assert len(named) > 10
+    assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
