@@ -152,7 +152,7 @@ class JobOptions(BaseModel):
     input: Annotated[tuple[str, ...], Field(min_length=1)]
     """Files, folders, globs or URLs; JSONL (.gz, .zst), Parquet, Arrow, saved data sets."""
     output: str
-    """The output folder."""
+    """The output folder, or a URL of an object store."""
     model: str
     """A local model folder or a hub id."""
     revision: str | None = None

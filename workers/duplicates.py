@@ -8,7 +8,10 @@ keeps 64 bits an id; more ids than fit are taken in several passes, a share of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +24,7 @@ from promptmill.pipeline.storage.place import Place
 
 ID_COLUMN = "custom_id"
 HASHES_IN_MEMORY = 32 << 20
+STORE_READERS = 16
 NAMED = 3
 """So many duplicate ids are named."""
 
@@ -50,8 +54,9 @@ def find_duplicates(
     passes = -(-rows // most_hashes) or 1
     count, seen_twice = 0, set[int]()
     for share in range(passes):
-        chosen = [hashes[hashes % passes == share] for hashes in map(_hashes, _ids(parts))]
-        unique, times = np.unique(np.concatenate([*chosen, _NONE]), return_counts=True)
+        with ThreadPoolExecutor(_readers(parts)) as pool:
+            chosen = pool.map(partial(_hashes, passes=passes, share=share), parts)
+            unique, times = np.unique(np.concatenate([*chosen, _NONE]), return_counts=True)
         count += int(times.sum()) - len(unique)
         repeated = unique[times > 1]
         seen_twice.update(repeated[: NAMED - len(seen_twice)].tolist())
@@ -62,15 +67,21 @@ def find_duplicates(
 _NONE: Hashes = np.empty(0, np.int64)
 
 
-def _hashes(ids: list[str]) -> Hashes:
-    """Python's own hash: keyed anew in every process, and compared only within this one."""
-    return np.fromiter(map(hash, ids), np.int64, len(ids))
+def _readers(parts: Sequence[Place]) -> int:
+    """How many parts to read at the same time: a store lets one wait for every answer."""
+    return STORE_READERS if parts and not isinstance(parts[0], Path) else 1
+
+
+def _hashes(part: Place, passes: int, share: int) -> Hashes:
+    """A share of a part's ids, by Python's own hash: keyed anew in every process."""
+    all_of_it = (np.fromiter(map(hash, ids), np.int64, len(ids)) for ids in _ids(part))
+    return np.concatenate([_NONE, *(hashes[hashes % passes == share] for hashes in all_of_it)])
 
 
 def _names(parts: Sequence[Place], wanted: set[int]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for ids in _ids(parts):
-        for name in ids:
+    for part in parts:
+        for name in (name for ids in _ids(part) for name in ids):
             if hash(name) in wanted:
                 found[name] = None
         if len(found) >= len(wanted):
@@ -78,15 +89,14 @@ def _names(parts: Sequence[Place], wanted: set[int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _ids(parts: Sequence[Place]) -> Iterator[list[str]]:
-    """The ids of the parts, a batch at a time."""
-    for part in parts:
-        with arrow_source(part) as source:
-            if part.suffix == ".parquet":
-                with pq.ParquetFile(source) as file:
-                    for batch in file.iter_batches(columns=[ID_COLUMN]):
-                        yield batch.column(0).to_pylist()
-            else:
-                with pa.ipc.open_file(source) as file:
-                    for number in range(file.num_record_batches):
-                        yield file.get_batch(number).column(ID_COLUMN).to_pylist()
+def _ids(part: Place) -> Iterator[list[str]]:
+    """The ids of a part, a batch at a time."""
+    with arrow_source(part) as source:
+        if part.suffix == ".parquet":
+            with pq.ParquetFile(source) as file:
+                for batch in file.iter_batches(columns=[ID_COLUMN]):
+                    yield batch.column(0).to_pylist()
+        else:
+            with pa.ipc.open_file(source) as file:
+                for number in range(file.num_record_batches):
+                    yield file.get_batch(number).column(ID_COLUMN).to_pylist()

@@ -78,5 +78,5 @@ def sound_ledger(folder: OutputFolder) -> Ledger:
     return ledger
 
 
-def _stands(file: WrittenFile | None, sizes: Mapping[str, int]) -> bool:
-    return file is None or sizes.get(file.name) == file.size
+def _stands(file: WrittenFile | None, found: Mapping[str, int]) -> bool:
+    return file is None or found.get(file.name) == file.size
