@@ -62,6 +62,8 @@ class Outcome:
     exit_code: int
     lines: tuple[str, ...]
     """For a person to read."""
+    run: str = ""
+    """The run's name in logs and metrics."""
 
 
 def run(options: JobOptions, reporter: Reporter, log_format: LogFormat = LogFormat.TEXT) -> Outcome:
@@ -77,7 +79,7 @@ def run(options: JobOptions, reporter: Reporter, log_format: LogFormat = LogForm
     """
     job = resolve_job(options)
     with about(run=job.fingerprint[:RUN_LENGTH]):
-        return _run(job, reporter, log_format)
+        return replace(_run(job, reporter, log_format), run=job.fingerprint[:RUN_LENGTH])
 
 
 def _run(job: Job, reporter: Reporter, log_format: LogFormat) -> Outcome:

@@ -210,4 +210,4 @@ def _exit_code(info: JobDetails, show: Callable[[str], None]) -> int:
 
 def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return lines[-1].rstrip(".") if lines else type(error).__name__

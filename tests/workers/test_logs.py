@@ -92,6 +92,6 @@ def test_a_run_logs_json_alone(tmp_path: Path) -> None:
     records = [json.loads(line) for line in done.stderr.splitlines()]
     started = OutputFolder(out).read_record()
     assert started is not None
-    assert {record["run"] for record in records if "run" in record} == {started.fingerprint[:12]}
+    assert {record["run"] for record in records} == {started.fingerprint[:12]}
     assert "2 prompts in, 1 row out" in done.stderr
     assert SECRET not in done.stderr

@@ -9,7 +9,7 @@ import typer
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.cli.options import takes_job
 from promptmill.workers.cli.voice import VOICE
-from promptmill.workers.logs import LogFormat
+from promptmill.workers.logs import LogFormat, about
 
 LogFormatOption = Annotated[
     LogFormat, typer.Option("--log-format", help="Lines of text, or one JSON object a line.")
@@ -29,9 +29,7 @@ def run(job: JobOptions, *, log_format: LogFormatOption = LogFormat.TEXT) -> Non
         bound_memory()
     told = reporter(quiet=VOICE.quiet, form=log_format)
     outcome = run_life.run(job, told, log_format)
-    for line in outcome.lines:
-        if log_format is LogFormat.JSON:
-            told.say(line)
-        else:
-            VOICE.say(line)
+    with about(run=outcome.run):
+        for line in outcome.lines:
+            told.say(line) if log_format is LogFormat.JSON else VOICE.say(line)
     raise typer.Exit(outcome.exit_code)
