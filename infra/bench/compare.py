@@ -138,6 +138,7 @@ class Bench:
         model: a model folder.
         folder: for everything that is written.
         sizes: rows of ours and of quick peers, and of the others.
+        end: of `time.monotonic`; what still runs then is ended.
     """
 
     def __init__(
@@ -146,10 +147,11 @@ class Bench:
         data: Path | None,
         model: Path,
         folder: Path,
-        sizes: tuple[tuple[int, int], tuple[int, int]],
+        sizes: Sequence[tuple[int, int]],
+        end: float,
     ) -> None:
         self._workload, self._data, self._model, self._folder = workload, data, model, folder
-        self._sizes = sizes
+        self._sizes, self._end = sizes, end
 
     def run(self, contender: Contender, result: Result) -> None:
         """Both sizes once more; a failure is told and ends it for good."""
@@ -196,8 +198,9 @@ class Bench:
         """A measurement in a process of its own."""
         cache = {"PROMPTMILL_CACHE": str(self._folder / "cache")}
         log = target.with_suffix(".log")
+        seconds = max(1.0, min(LONGEST, self._end - time.monotonic()))
         done = subprocess.run(
-            [sys.executable, str(HERE / "measure.py"), str(log), str(LONGEST), *command],
+            [sys.executable, str(HERE / "measure.py"), str(log), str(seconds), *command],
             env={**os.environ, **ENV, **cache},
             capture_output=True,
             text=True,
@@ -272,9 +275,7 @@ def main() -> None:
     parser.add_argument("--workload", nargs="+", choices=list(SIZES), default=["w1"])
     parser.add_argument("--only", default="", help="contenders that this pattern finds, and ours")
     parser.add_argument("--rounds", type=int, default=3, help="the first fills caches: 2 or more")
-    parser.add_argument(
-        "--minutes", type=float, default=14, help="no run begins that may end later"
-    )
+    parser.add_argument("--minutes", type=float, default=14, help="what still runs then is ended")
     parser.add_argument("--shrink", type=int, default=1, help="take one row in so many, to try it")
     parser.add_argument("--json", type=Path, help="write the figures here, and a .md beside it")
     options = parser.parse_args()
@@ -286,7 +287,7 @@ def main() -> None:
         and (contender.name in (OURS, IDS) or re.search(options.only, contender.name))
     ]
     results = [Result(workload, contender.name) for workload, contender in chosen]
-    report, began = Report(options.json, results), time.monotonic()
+    report, end = Report(options.json, results), time.monotonic() + 60 * options.minutes
     took = [0.0] * len(chosen)
     with tempfile.TemporaryDirectory(prefix="promptmill-bench-") as name:
         for _ in range(options.rounds):
@@ -294,14 +295,13 @@ def main() -> None:
                 zip(chosen, results, strict=True)
             ):
                 start = time.monotonic()
-                over = start - began + took[index] > 60 * options.minutes
-                if result.failed or over:
+                if result.failed or start + took[index] > end:
                     continue
-                sizes = tuple(
+                sizes = [
                     (few // options.shrink, many // options.shrink)
                     for few, many in (SIZES[workload], PEER_SIZES[workload])
-                )
-                bench = Bench(workload, options.data, options.model, Path(name), sizes)
+                ]
+                bench = Bench(workload, options.data, options.model, Path(name), sizes, end)
                 bench.run(contender, result)
                 took[index] = time.monotonic() - start
                 report.write()

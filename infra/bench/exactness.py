@@ -150,8 +150,11 @@ def table(results: Iterable[Compared]) -> Iterator[str]:
             sum(getattr(one, name) for one in sets)
             for name in ("rows", "mb", "tokens", "different", "redone")
         )
+        engine, reason = sets[0].engine, sets[0].reason
+        if reason is not None:
+            engine = f"reference: {reason.partition(': ')[2].rstrip('.') or reason}"
         yield (
-            f"| {sets[0].model} | {sets[0].reason or sets[0].engine} | "
+            f"| {sets[0].model} | {engine} | "
             f"1/{max(one.stride for one in sets)} | {rows:,} | {mb:.0f} | "
             f"{tokens:,} | {different} | {redone:,} |"
         )
