@@ -97,7 +97,7 @@ def _run(folder: Path, rows: int, args: argparse.Namespace) -> tuple[list[Look],
     costs = []
     for path in (out / "_promptmill" / "receipts").iterdir():
         receipt = json.loads(path.read_text())
-        cost = receipt["timings"]["cpu"] / receipt["totals"]["rows_in"]
+        cost = receipt["totals"]["cpu_seconds"] / receipt["totals"]["rows_in"]
         costs.append(Look(path.stat().st_mtime, cost))
     return sorted(costs), memory
 

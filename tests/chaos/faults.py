@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nodes import Cluster
 from processes import Command, below, send, titled
+
+if TYPE_CHECKING:
+    from s3_server import S3Server
 
 BLOCK: Final = 1 << 16
 
@@ -54,6 +57,7 @@ class Scene:
     lease_seconds: float
     disk: Disk | None = None
     cluster: Cluster | None = None
+    store: S3Server | None = None
     later: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     """What ends a fault, and when."""
 
@@ -154,6 +158,27 @@ def cut_node(scene: Scene) -> bool:
     return True
 
 
+def store_errs(scene: Scene) -> bool:
+    """Answers of the object store: busy, broken, late, cut off, or lost after the deed."""
+    assert scene.store is not None
+    chance = scene.chance
+    method = chance.choice(("GET", "PUT", "POST"))
+    kind, value = chance.choice(
+        (("status", 429), ("status", 500), ("status", 503), ("slow", 1.0), ("cut", 0), ("lost", 0))
+    )
+    scene.store.trouble(method, ".", kind, value, chance.randint(1, 20), chance.choice((1, 3)))
+    return True
+
+
+def store_fails(scene: Scene) -> bool:
+    """For a moment, or until the command has ended."""
+    assert scene.store is not None
+    for method in ("GET", "PUT", "POST", "HEAD"):
+        scene.store.trouble(method, ".", "status", 503)
+    scene.after(scene.chance.choice((0.5, 2.0, 1000.0)), scene.store.troubles.clear)
+    return True
+
+
 def kill_head(scene: Scene) -> bool:
     """The cluster is lost."""
     assert scene.cluster is not None
@@ -170,4 +195,5 @@ ON_RAY: Final[tuple[Fault, ...]] = (
     freeze_queue,
 )
 ON_OWN_RAY: Final[tuple[Fault, ...]] = (kill_own_ray,)
+ON_STORE: Final[tuple[Fault, ...]] = (store_errs, store_errs, store_errs, store_fails)
 ON_CLUSTER: Final[tuple[Fault, ...]] = (kill_node, cut_node, cut_node, kill_head)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs under random faults, checked every time against an undisturbed one.
 
-    python tests/chaos/run.py [--rounds N] [--seed S] [--where local|ray|nodes] [--keep]
+    python tests/chaos/run.py [--rounds N] [--seed S] [--where local|ray|nodes|store] [--keep]
 
 Round number I has the seed S + I. A round starts one job again and again, disturbs the first few
 starts, lets the last one work in peace, and checks what is there then. The first miss ends it all;
@@ -21,18 +21,22 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import faults
 from check import Expected, Miss, check, expected
 from faults import Disk, Fault, Scene
 from job import Job, make_job
 from nodes import Cluster, namespaces_work
+from outputs import FolderOutput, Output, StoreOutput
 from processes import LOOK_SECONDS, Command, adopt_orphans, end_all
+
+if TYPE_CHECKING:
+    from s3_server import S3Server
 
 ROWS: Final = 4000
 SHARDS: Final = 40
@@ -56,12 +60,18 @@ class Where(StrEnum):
     LOCAL = "local"
     RAY = "ray"
     NODES = "nodes"
+    STORE = "store"
+    """A Ray of its own, the output in an object store."""
 
 
-ODDS: Final = {Where.LOCAL: 2, Where.RAY: 5, Where.NODES: 3}
+ODDS: Final = {Where.LOCAL: 2, Where.RAY: 5, Where.NODES: 3, Where.STORE: 2}
 FAULTS: Final[dict[Where, tuple[Fault, ...]]] = {
     Where.LOCAL: faults.ANYWHERE,
     Where.RAY: (*faults.ANYWHERE, *faults.ON_RAY, *faults.ON_OWN_RAY),
+    Where.STORE: (
+        *(faults.kill_driver, faults.stop_driver, faults.kill_worker, faults.freeze_worker),
+        *faults.ON_STORE,
+    ),
     Where.NODES: (*faults.ANYWHERE, *faults.ON_RAY, *faults.ON_CLUSTER),
 }
 
@@ -96,7 +106,8 @@ class Round:
         drawn = self._chance.choices(list(ODDS), list(ODDS.values()))[0]
         self.where = where or drawn
         self._folder, self._job = folder, job
-        self._out = folder / "disk" / "out"
+        self._out: Output = FolderOutput(folder / "disk" / "out")
+        self._store: S3Server | None = None
         self._logs = 0
         self.happened: list[str] = []
 
@@ -113,6 +124,10 @@ class Round:
             if self.where is Where.NODES:
                 cluster = stack.enter_context(Cluster(self._folder / "c", env=env))
                 env |= cluster.env
+            if self.where is Where.STORE:
+                self._store = stack.enter_context(_store())
+                env |= self._store.environment
+                self._out = StoreOutput(self._store, self._folder / "copy")
             starts = self._chance.randint(1, MOST_STARTS)
             for _ in range(starts):
                 if cluster:
@@ -124,7 +139,7 @@ class Round:
             command = self._start(env, cluster)
             if code := self._end(command):
                 raise Miss(f"left in peace, the command ends with {code}:\n{command.text[-3000:]}")
-            check(self._out, want)
+            check(self._out.as_folder(), want)
         if left := end_all():
             raise Miss(f"processes are left: {left}")
 
@@ -132,13 +147,13 @@ class Round:
         self, want: Expected, env: dict[str, str], disk: Disk | None, cluster: Cluster | None
     ) -> bool:
         """One start under faults; whether something is left to do."""
-        before = self._committed()
+        before = self._out.committed()
         command = self._start(env, cluster)
-        scene = Scene(self._chance, command, LEASE_SECONDS, disk, cluster)
+        scene = Scene(self._chance, command, LEASE_SECONDS, disk, cluster, self._store)
         for strike in self._strikes():
             if strike.share is not None:
                 due = before + strike.share * (len(want.receipts) - before)
-                self._wait(scene, lambda due=due: self._committed() > due)
+                self._wait(scene, lambda due=due: self._out.committed() > due)
             end = time.monotonic() + strike.delay
             self._wait(scene, lambda end=end: time.monotonic() > end)
             if command.ended:
@@ -146,6 +161,8 @@ class Round:
             hit = strike.fault(scene)
             self.happened.append(f"{strike}" if hit else f"{strike} (nothing there)")
         code = self._end(command, scene)
+        if self._store:
+            self._store.troubles.clear()
         self.happened.append(f"exit code {code}")
         if code == 1 and "Traceback" in command.text:
             raise Miss(f"a traceback instead of a message:\n{command.text[-3000:]}")
@@ -175,9 +192,10 @@ class Round:
         where = {
             Where.LOCAL: ["--local"],
             Where.RAY: ["--workers", str(self._chance.randint(1, 3))],
+            Where.STORE: ["--workers", "2"],
             Where.NODES: ["--workers", "2", "--address", cluster.address if cluster else ""],
         }
-        words = self._job.words(self._out, *where[self.where])
+        words = self._job.words(self._out.address, *where[self.where])
         words = cluster.head.inside(words) if cluster else words
         return Command(words, self._folder / f"run{self._logs}.log", env)
 
@@ -193,9 +211,6 @@ class Round:
             scene.do_due(all_of_it=True)
         return command.process.returncode
 
-    def _committed(self) -> int:
-        return len(list((self._out / "_promptmill" / "receipts").glob("*.json")))
-
 
 def _disk(folder: Path, stack: ExitStack) -> Disk | None:
     """A small disk of its own for the output; None where none can be mounted."""
@@ -205,6 +220,13 @@ def _disk(folder: Path, stack: ExitStack) -> Disk | None:
         return None
     stack.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=False)
     return Disk(folder)
+
+
+def _store() -> AbstractContextManager[S3Server]:
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+    from s3_server import s3_server  # the tests' own
+
+    return s3_server()
 
 
 def main() -> int:
