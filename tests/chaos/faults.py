@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 from nodes import Cluster
 from processes import Command, below, send, titled
 
+from promptmill.workers.queue_actor import QueueActor
+from promptmill.workers.render_worker import RenderWorker
+
 if TYPE_CHECKING:
     from s3_server import S3Server
 
@@ -88,8 +91,8 @@ class Scene:
 Fault = Callable[[Scene], bool]
 """Whether there was something to hit."""
 
-WORKER: Final = "ray::RenderWorker"
-QUEUE: Final = "ray::JobQueue"
+WORKER: Final = f"ray::{RenderWorker.__name__}"
+QUEUE: Final = f"ray::{QueueActor.__name__}"
 
 
 def kill_worker(scene: Scene) -> bool:

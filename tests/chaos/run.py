@@ -239,6 +239,9 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="pm", dir="/tmp"))  # short: Ray puts sockets below it
     try:
         return _rounds(args, folder)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        return 130
     finally:
         end_all(0.0)
 
