@@ -10,6 +10,7 @@ up, and the same command continues.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,14 +96,12 @@ def _run(job: Job, reporter: Reporter, log_format: LogFormat) -> Outcome:
         try:
             return _Run(job, lock, reporter, stop, log_format).complete()
         except JobError as error:
-            _note_failure(job, lock, str(error))
+            with suppress(JobError, OSError):  # the first failure is the one that is told
+                _note_failure(job, lock, str(error))
             raise
         finally:
             reporter.close()
-            if lock.held():
-                leave_report(job.folder, job.fingerprint, reporter.say)
-                job.folder.clean()
-                lock.release()
+            _leave(job, lock, reporter)
 
 
 def known_record(job: Job) -> RunRecord | None:
@@ -128,6 +127,17 @@ def _note_failure(job: Job, lock: DriverLock, failure: str) -> None:
     record = job.folder.read_record()
     if record is not None and record.fingerprint == job.fingerprint and lock.held():
         job.folder.write_record(replace(record, failure=failure))
+
+
+def _leave(job: Job, lock: DriverLock, reporter: Reporter) -> None:
+    """Report, tidy up and let go of the folder; a run that ended well is not failed by it."""
+    try:
+        if lock.held():
+            leave_report(job.folder, job.fingerprint, reporter.say)
+            job.folder.clean()
+            lock.release()
+    except (JobError, OSError) as error:
+        reporter.say(f"warning: {job.folder.root} could not be left tidy: {error}")
 
 
 def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome:

@@ -240,6 +240,20 @@ def test_a_job_whose_rows_all_fail_alike_stops_early(bench: Bench) -> None:
         bench.run(rows)
 
 
+@pytest.mark.parametrize("what", ["held", "release"])
+def test_a_store_that_is_gone_at_the_end_hides_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def gone(lock: DriverLock) -> bool:
+        raise JobError("the store is down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DriverLock, what, gone)
+        with pytest.raises(JobError, match="all failed with invalid_request"):
+            bench.run([{"id": f"b{i}", "messages": []} for i in range(1200)])
+    assert any("the store is down" in line for line in bench.log.lines)
+
+
 def test_a_resumed_run_keeps_its_clock(bench: Bench) -> None:
     dated = str(bench.models / "dated")
     bench.run(good_rows(4), model=dated, rows_per_shard=2)
