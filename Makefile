@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	rm -rf $(DEMO_OUT)
 	$(BIN)/promptmill run -i static/demo/requests.jsonl -o $(DEMO_OUT) --model static/demo/model \
-	    --with-text --allowed-media-root static/demo --workers 2
+	    --with-text --allowed-media-root static/demo --rows-per-shard 200 --workers 2
 	$(BIN)/python infra/demo/show.py $(DEMO_OUT)
 
 test: $(STAMP)
@@ -66,8 +66,8 @@ bench: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/python -m pip install -qq --upgrade pip
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[all,dev]'
 	touch $(STAMP)
 
 # Write constraints.txt anew from what pip resolves today.

@@ -1,4 +1,7 @@
-"""Pages of the site that are not kept as files: every option, and the security notes."""
+"""Pages of the site that are made: every option, kept as docs/options.md, and the security notes.
+
+python infra/docs/hooks.py      # write docs/options.md anew
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,8 @@ EXAMPLES = re.compile(r"\x08\nExamples:\n((?:  .*\n)+)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """See mkdocs' event of this name."""
-    pages = {"options.md": options_page()}
-    security = ROOT / "SECURITY.md"
-    if security.is_file():
-        pages["security.md"] = security.read_text(encoding="utf-8").replace("](docs/", "](")
-    for name, content in pages.items():
-        files.append(File.generated(config, name, content=content))
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "security.md", content=security))
     return files
 
 
@@ -38,3 +37,7 @@ def options_page() -> str:
         env={**os.environ, "NO_COLOR": "1"},
     )
     return EXAMPLES.sub(r"**Examples**:\n\n```console\n\1```\n", done.stdout)
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "options.md").write_text(options_page(), encoding="utf-8")

@@ -21,8 +21,8 @@ FOREIGN = {
 }
 """Options of other tools that the pages name: Megatron's, Ray's, Slurm's, vLLM's, our benches'."""
 
-GENERATED = {"options.md", "security.md"}
-"""Pages that the site makes (infra/docs/hooks.py)."""
+GENERATED = {"security.md"}
+"""The page that the site makes (infra/docs/hooks.py)."""
 
 
 def options_of_the_command_line() -> set[str]:

@@ -48,7 +48,7 @@ def out(
     others = [
         "run.json",
         "report.html",
-        f"receipts/{receipt_name(0)}",
+        *(f"receipts/{receipt_name(shard)}" for shard in range(len(SIZES))),
         f"rejects/{rejects_name(0)}",
     ]
     for path in [out / unfinished, *(private / name for name in others)]:
@@ -75,7 +75,8 @@ def check(rows: list[dict[str, Any]], options: JobOptions) -> None:
 def test_hugging_face_datasets(out: Path, options: JobOptions, tmp_path: Path) -> None:
     import datasets  # here, because importing it takes seconds
 
-    loaded = datasets.load_dataset(str(out), cache_dir=str(tmp_path))
+    # Given the bare folder it takes the receipts for the data.
+    loaded = datasets.load_dataset(str(out), data_files="*.parquet", cache_dir=str(tmp_path))
     assert list(loaded) == ["train"]
     check(loaded["train"].to_list(), options)
 
