@@ -23,7 +23,7 @@ from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.progress import Pace
+from promptmill.workers.pace import Pace
 
 BEAT_SECONDS = 3.0
 WATCH_SECONDS = 15.0
@@ -45,14 +45,16 @@ class DriverState:
     process_started: float
     beat: int = 0
     """Counts up while the driver lives."""
-    progress: str = ""
-    """The progress line of a log."""
     pace: Pace | None = None
-    """The same in numbers."""
+    """How far the run is."""
     workers: int = 0
     """Workers that are ready."""
     held: tuple[str, ...] = ()
     """Who holds which shard, the oldest first."""
+
+    def pace_now(self, committed_lines: int) -> Pace | None:
+        """Its pace, not behind what is committed: it speaks up every `BEAT_SECONDS` only."""
+        return None if self.pace is None else self.pace.with_committed(committed_lines)
 
 
 class DriverLock:
@@ -108,7 +110,7 @@ class DriverLock:
         if isinstance(self._folder.root, RemotePath):
             self._check_conditions()
 
-    def beat(self, progress: str, snapshot: Snapshot, pace: Pace | None = None) -> None:
+    def beat(self, snapshot: Snapshot, pace: Pace) -> None:
         """Show that the driver is alive, and its progress, if it is time for it.
 
         Raises:
@@ -126,7 +128,6 @@ class DriverLock:
         self.state = replace(
             self.state,
             beat=self.state.beat + 1,
-            progress=progress,
             pace=pace,
             workers=snapshot.workers,
             held=snapshot.held,

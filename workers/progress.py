@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from promptmill.schemas.redact import redacted
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.logs import LogFormat, json_line
+from promptmill.workers.pace import Pace, far, left, rates
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -20,58 +20,6 @@ if TYPE_CHECKING:
 FIRST_INTERVAL_SECONDS = 5.0
 INTERVAL_GROWTH = 0.05
 """An interval is at least this part of the time so far: a log stays short however long the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast it goes and how far it is."""
-
-    lines: int
-    lines_total: int
-    percent: int
-    """100 when every shard is committed, and not before."""
-    rows_per_second: float
-    tokens_per_second: float
-    seconds_left: float | None
-    """None while nothing is known."""
-
-
-class Pacer:
-    """Measures from the first ready worker on, without what earlier starts had done.
-
-    Args:
-        lines_total: lines or rows of the input.
-        lines: of them, done before.
-        tokens: stored before.
-    """
-
-    def __init__(
-        self,
-        lines_total: int,
-        lines: int,
-        tokens: int,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._total, self._lines, self._tokens = lines_total, lines, tokens
-        self._now = now
-        self._start: float | None = None
-
-    def pace(self, snapshot: Snapshot) -> Pace:
-        """The pace up to now."""
-        if self._start is None and snapshot.workers:
-            self._start = self._now()
-        seconds = max(self._now() - (self._start or 0.0), 1e-6)
-        totals = snapshot.totals
-        rows = (totals.lines - self._lines) / seconds
-        left = max(0, self._total - totals.lines)
-        return Pace(
-            lines=totals.lines,
-            lines_total=self._total,
-            percent=100 if snapshot.finished else min(99, 100 * totals.lines // (self._total or 1)),
-            rows_per_second=rows,
-            tokens_per_second=(totals.tokens - self._tokens) / seconds,
-            seconds_left=left / rows if rows > 0 else None,
-        )
 
 
 class Reporter(Protocol):
@@ -178,8 +126,8 @@ class JsonReporter(LineReporter):
                 percent=pace.percent,
                 lines=pace.lines,
                 lines_total=pace.lines_total,
-                rows_per_second=round(pace.rows_per_second, 1),
-                tokens_per_second=round(pace.tokens_per_second, 1),
+                rows_per_second=_rounded(pace.rows_per_second),
+                tokens_per_second=_rounded(pace.tokens_per_second),
                 rows_ok=totals.rows_ok,
                 rows_rejected=totals.rows_rejected,
                 rows_truncated=totals.rows_truncated,
@@ -246,23 +194,19 @@ class BarReporter:
 
 
 def progress_line(snapshot: Snapshot, pace: Pace) -> str:
-    """The progress in one line, as `status` shows it, too."""
-    return f"{pace.percent} % {pace.lines:,} of {pace.lines_total:,} rows, {_tail(snapshot, pace)}"
+    """The progress in one line."""
+    return f"{far(pace)}, {_tail(snapshot, pace)}"
 
 
 def _tail(snapshot: Snapshot, pace: Pace) -> str:
     totals = snapshot.totals
-    left = "" if pace.seconds_left is None else f", {duration(pace.seconds_left)} left"
-    return (
-        f"{pace.rows_per_second:,.0f} rows/s, {pace.tokens_per_second:,.0f} tokens/s, "
-        f"{snapshot.shards_done:,} of {snapshot.shards:,} shards, "
-        f"{totals.rows_rejected:,} rejected, {totals.rows_truncated:,} truncated{left}"
+    counts = (
+        f"{snapshot.shards_done:,} of {snapshot.shards:,} shards",
+        f"{totals.rows_rejected:,} rejected",
+        f"{totals.rows_truncated:,} truncated",
     )
+    return ", ".join([*rates(pace), *counts, *left(pace)])
 
 
-def duration(seconds: float) -> str:
-    """`3 h 20 min`, `4 min 5 s`, `12 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600:,} h {whole % 3600 // 60} min"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 1)

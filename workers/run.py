@@ -30,8 +30,9 @@ from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.ledger import Ledger, read_ledger, sound_ledger
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.logs import RUN_LENGTH, LogFormat, about
+from promptmill.workers.pace import Pacer
 from promptmill.workers.packs import has_packs, pack, pack_lines
-from promptmill.workers.progress import Pacer, Reporter, progress_line
+from promptmill.workers.progress import Reporter
 from promptmill.workers.report import leave_report
 from promptmill.workers.shard_job import ShardJob
 from promptmill.workers.signals import StopSignal
@@ -233,7 +234,7 @@ class _Run:
     def _work(self, resumed: Ledger) -> None:
         """Let a fleet commit every open shard, or those it can before a signal."""
         job = self._job
-        pacer = Pacer(job.plan.rows, resumed.totals.lines, resumed.totals.tokens)
+        pacer = Pacer(job.plan.rows)
         fleet = self._fleet(Work(job.plan.shards, resumed.committed, resumed.totals))
         try:
             fleet.start()
@@ -249,7 +250,7 @@ class _Run:
                     return
                 if snapshot.workers:
                     self._reporter.show(snapshot, pace)
-                self._lock.beat(progress_line(snapshot, pace), snapshot, pace)
+                self._lock.beat(snapshot, pace)
         finally:
             fleet.close()
 

@@ -11,6 +11,7 @@ from promptmill.schemas.run import RunState
 from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.pace import Pace, pace_line
 from promptmill.workers.summary import summary
 
 
@@ -41,15 +42,16 @@ def look(root: Place) -> Look:
         said = summary(record.totals, ledger.examples, folder)
         return Look((head, f"100 %, finished {record.finished}", *said), 100, goes_on=False)
     percent = min(99, 100 * len(ledger.committed) // max(1, record.shards))
-    if driver is not None and driver.pace is not None:
-        percent = driver.pace.percent
+    pace = driver.pace_now(ledger.totals.lines) if driver is not None else None
+    if pace is not None:
+        percent = pace.percent
     goes_on = driver is not None and runs_here(driver) is not False
     failure = [] if goes_on or record.failure is None else [f"failed: {record.failure}"]
-    lines = (head, *failure, *_driver(driver), _committed(ledger, record.shards))
+    lines = (head, *failure, *_driver(driver, pace), _committed(ledger, record.shards))
     return Look(lines, percent, goes_on)
 
 
-def _driver(driver: DriverState | None) -> Iterator[str]:
+def _driver(driver: DriverState | None, pace: Pace | None) -> Iterator[str]:
     if driver is None:
         yield "stopped before its end; the same command continues it"
         return
@@ -59,8 +61,8 @@ def _driver(driver: DriverState | None) -> Iterator[str]:
         yield f"{place} died before its end; the same command continues it"
         return
     yield f"{place} works on it, {driver.workers} workers" + ("" if alive else " (as it last said)")
-    if driver.progress:
-        yield driver.progress
+    if pace is not None:
+        yield pace_line(pace)
     yield from driver.held
 
 
@@ -68,5 +70,6 @@ def _committed(ledger: Ledger, shards: int) -> str:
     totals = ledger.totals
     return (
         f"committed: {len(ledger.committed):,} of {shards:,} shards, {totals.rows_ok:,} rows, "
-        f"{totals.rows_rejected:,} rejects, {totals.tokens:,} tokens"
+        f"{totals.rows_rejected:,} rejects, {totals.rows_truncated:,} truncated, "
+        f"{totals.tokens:,} tokens"
     )

@@ -51,8 +51,11 @@ def watch(
     folder = OutputFolder(root)
     if html is not None:
         _check_outside(folder, html)
-    _wait_for_record(folder, start)
     try:
+        if folder.read_record() is None:
+            waits = f"{root} holds no promptmill run yet; waiting {start:.0f} s for one to begin"
+            show(Look((waits,), 0, goes_on=True))
+            _wait_for_record(folder, start)
         while True:
             before = time.monotonic()
             seen = look(root)

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from promptmill.schemas.errors import JobError
-from promptmill.schemas.run import RunState
+from promptmill.schemas.run import RunState, Totals
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.ledger import read_ledger
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.progress import Pacer, progress_line
+from promptmill.workers.pace import Pacer
+from promptmill.workers.report.gather import gather
+from promptmill.workers.report.view import view
 from promptmill.workers.status import Look, look
 from promptmill.workers.watch import PlainScreen, screen, watch, write_page
 
@@ -49,8 +51,8 @@ def going(reported: Path, tmp_path: Path) -> tuple[OutputFolder, DriverLock]:
         notes=(),
         held=("worker 2 has shard 3",),
     )
-    pace = Pacer(79, 0, 0).pace(snapshot)
-    lock.beat(progress_line(snapshot, pace), snapshot, pace)
+    pace = Pacer(79).pace(snapshot)
+    lock.beat(snapshot, pace)
     return folder, lock
 
 
@@ -98,8 +100,36 @@ def test_nothing_of_it_goes_into_the_output_folder(
 
 
 def test_a_run_that_never_begins(tmp_path: Path) -> None:
+    seen: list[Look] = []
     with pytest.raises(JobError, match="none began"):
-        watch(tmp_path / "out", None, print, start=0)
+        watch(tmp_path / "out", None, seen.append, start=0)
+    (said,) = seen
+    assert "holds no promptmill run yet" in said.lines[0]
+
+
+def test_what_is_committed_is_never_more_than_what_is_done(
+    going: tuple[OutputFolder, DriverLock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock = going
+    monkeypatch.setattr("promptmill.workers.driver_lock.BEAT_SECONDS", 0.0)
+    snapshot = Snapshot(
+        totals=Totals(lines=1),
+        shards=4,
+        shards_done=0,
+        workers=1,
+        failure=None,
+        silent=(),
+        notes=(),
+        held=(),
+    )
+    lock.beat(snapshot, Pacer(79).pace(snapshot))
+    lines = read_ledger(folder).totals.lines
+    seen = look(folder.root)
+    assert f"{seen.percent} % {lines:,} of 79 rows" in seen.lines
+    assert [line for line in seen.lines if " of 4 shards" in line] == [seen.lines[-1]]
+    assert seen.lines[-1].startswith("committed: 2 of 4 shards")
+    assert gather(folder).driver is not None
+    assert view(gather(folder)).progress == seen.percent
 
 
 def test_a_log_gets_only_what_is_new() -> None:

@@ -18,6 +18,7 @@ from promptmill.workers import driver_lock
 from promptmill.workers.driver_lock import DriverLock, DriverState, read_driver, runs_here
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.pace import Pace
 
 SNAPSHOT = Snapshot(
     totals=Totals(),
@@ -29,6 +30,7 @@ SNAPSHOT = Snapshot(
     notes=(),
     held=("worker 1 shard 0 for 1 s",),
 )
+PACE = Pace(lines=42, lines_total=100, percent=42)
 
 
 @pytest.fixture
@@ -96,10 +98,10 @@ def test_beats_carry_progress(folder: OutputFolder, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(driver_lock, "BEAT_SECONDS", 0.0)
     own = lock(folder)
     own.acquire()
-    own.beat("42 %", SNAPSHOT)
+    own.beat(SNAPSHOT, PACE)
     state = read_driver(folder)
     assert state is not None
-    assert (state.progress, state.workers, state.beat) == ("42 %", 2, 1)
+    assert (state.pace, state.workers, state.beat) == (PACE, 2, 1)
 
 
 def test_a_driver_that_was_taken_over_stops(
@@ -110,6 +112,6 @@ def test_a_driver_that_was_taken_over_stops(
     own.acquire()
     put(folder, replace(own.state, token="other"))
     with pytest.raises(JobError, match="taken"):
-        own.beat("42 %", SNAPSHOT)
+        own.beat(SNAPSHOT, PACE)
     own.release()
     assert folder.driver.exists()

@@ -16,7 +16,8 @@ from promptmill.schemas.run import Totals
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.logs import JsonFormatter, LogFormat, TextFormatter, about, json_line
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.progress import Pacer, reporter
+from promptmill.workers.pace import Pacer
+from promptmill.workers.progress import reporter
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "my row's own words"
@@ -74,7 +75,7 @@ def test_progress_is_numbers() -> None:
         held=(),
     )
     told.say("warning: look at https://user:pw@host/")
-    told.finish(snapshot, Pacer(10, 0, 0).pace(snapshot))
+    told.finish(snapshot, Pacer(10).pace(snapshot))
     note, progress = map(json.loads, stream.getvalue().splitlines())
     assert (note["level"], note["message"]) == ("warning", "look at https://***@host/")
     assert (progress["event"], progress["percent"], progress["rows_ok"]) == ("progress", 100, 9)

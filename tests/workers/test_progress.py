@@ -7,7 +7,8 @@ import pytest
 
 from promptmill.schemas.run import Totals
 from promptmill.workers.leases import Snapshot
-from promptmill.workers.progress import BarReporter, LineReporter, Pacer, duration, progress_line
+from promptmill.workers.pace import Pacer, duration
+from promptmill.workers.progress import BarReporter, LineReporter, progress_line
 
 START = Snapshot(
     totals=Totals(lines=100, tokens=1000),
@@ -31,7 +32,7 @@ class Clock:
 
 def test_the_pace_leaves_out_what_was_done_before() -> None:
     clock = Clock()
-    pacer = Pacer(1100, 100, 1000, clock)
+    pacer = Pacer(1100, clock)
     clock.seconds = 5
     pacer.pace(START)
     clock.seconds = 15
@@ -45,20 +46,38 @@ def test_the_pace_leaves_out_what_was_done_before() -> None:
     )
 
 
+def test_no_rate_before_there_is_time_to_measure() -> None:
+    clock = Clock()
+    pacer = Pacer(1100, clock)
+    nobody = replace(START, workers=0)
+    clock.seconds = 100
+    assert pacer.pace(nobody).rows_per_second is None
+    done = replace(START, totals=Totals(lines=1100, tokens=9000), shards_done=10)
+    for clock.seconds in (100, 100.1, 101.9):
+        pace = pacer.pace(done if clock.seconds > 100 else START)
+        assert (pace.rows_per_second, pace.tokens_per_second, pace.seconds_left) == (None,) * 3
+    assert progress_line(done, pace) == (
+        "100 % 1,100 of 1,100 rows, 10 of 10 shards, 0 rejected, 0 truncated"
+    )
+    clock.seconds = 102
+    assert pacer.pace(done).rows_per_second == 500
+    assert pacer.pace(replace(START, totals=Totals())).rows_per_second == 0, "taken back"
+
+
 def test_a_hundred_percent_only_at_the_end() -> None:
-    pacer = Pacer(1000, 0, 0, Clock())
+    pacer = Pacer(1000, Clock())
     whole = replace(START, totals=Totals(lines=1000))
     assert pacer.pace(whole).percent == 99
     assert pacer.pace(replace(whole, shards_done=10)).percent == 100
     nothing = replace(START, totals=Totals(), shards=0, shards_done=0)
-    assert Pacer(0, 0, 0, Clock()).pace(nothing).percent == 100
+    assert Pacer(0, Clock()).pace(nothing).percent == 100
 
 
 @pytest.mark.parametrize("days", [0.01, 1, 30])
 def test_the_log_of_any_run_is_short_and_plain(days: float) -> None:
     clock, stream = Clock(), io.StringIO()
     reporter = LineReporter(stream, clock)
-    pacer = Pacer(10**9, 0, 0, clock)
+    pacer = Pacer(10**9, clock)
     step = max(0.2, days)
     while clock.seconds < days * 86400:
         clock.seconds += step
@@ -71,7 +90,7 @@ def test_the_log_of_any_run_is_short_and_plain(days: float) -> None:
 
 def test_the_bar_draws_and_leaves(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = BarReporter()
-    pace = Pacer(1000, 0, 0, Clock()).pace(START)
+    pace = Pacer(1000, Clock()).pace(START)
     reporter.say("before")
     reporter.show(START, pace)
     reporter.say("above [bold]the bar[/bold]")

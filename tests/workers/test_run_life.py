@@ -16,7 +16,7 @@ from promptmill.schemas.run import RunRecord
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.progress import Pace
+from promptmill.workers.pace import Pace
 from promptmill.workers.run import Outcome, run
 from promptmill.workers.status import look
 

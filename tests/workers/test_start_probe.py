@@ -12,7 +12,7 @@ import pytest
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.job import resolve_job
-from promptmill.workers.progress import Pace
+from promptmill.workers.pace import Pace
 from promptmill.workers.queue import Snapshot
 from promptmill.workers.run import run
 from promptmill.workers.start_probe import SAMPLE_MEMORY

@@ -11,6 +11,7 @@ from promptmill.schemas.figures import CutExample
 from promptmill.schemas.redact import redacted
 from promptmill.schemas.run import RejectExample, Totals
 from promptmill.workers.driver_lock import DriverState
+from promptmill.workers.pace import Pace, pace_line
 from promptmill.workers.report.cache import Side, notes, sides
 from promptmill.workers.report.charts import (
     Bar,
@@ -82,6 +83,8 @@ class View:
     progress: int
     """Percent."""
     driver: DriverState | None
+    driver_pace: str
+    """Empty where it has not said any yet."""
     workers: str
     shards: str
     tiles: list[Tile]
@@ -111,6 +114,7 @@ def view(found: Gathered) -> View:
     """The page of a run."""
     record, totals, sums = found.record, found.ledger.totals, found.sums
     inputs = list(files(record.identity))
+    pace = _driver_pace(found)
     return View(
         folder=str(found.folder.root.absolute()),
         fingerprint=record.fingerprint,
@@ -120,6 +124,7 @@ def view(found: Gathered) -> View:
         model=str(record.options.get("model", "")),
         progress=_percent(found),
         driver=found.driver,
+        driver_pace="" if pace is None else pace_line(pace),
         workers=counted(found.driver.workers if found.driver else 0, "worker"),
         shards=f"{len(found.ledger.committed):,} of {record.shards:,} shards committed",
         tiles=list(_tiles(found)),
@@ -160,9 +165,13 @@ def view(found: Gathered) -> View:
 def _percent(found: Gathered) -> int:
     if found.ending is Ending.FINISHED:
         return 100
-    if found.driver is not None and found.driver.pace is not None:
-        return found.driver.pace.percent
+    if (pace := _driver_pace(found)) is not None:
+        return pace.percent
     return min(99, 100 * len(found.ledger.committed) // max(1, found.record.shards))
+
+
+def _driver_pace(found: Gathered) -> Pace | None:
+    return None if found.driver is None else found.driver.pace_now(found.ledger.totals.lines)
 
 
 def _tiles(found: Gathered) -> Iterator[Tile]:
