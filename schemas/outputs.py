@@ -27,6 +27,7 @@ class EngineOutput:
     """One an id, where the engine gave them."""
     finish_reason: str | None = None
     """As the engine named it; None where it did not."""
-    prompt_tokens: int = 0
+    prompt_tokens: int | None = None
+    """None where nothing was carried along that tells."""
     request: JsonObject = field(default_factory=dict)
     """The `request` column of the row that the answer is to, where it was carried along."""

@@ -14,6 +14,7 @@ from promptmill.pipeline.decode.lines import error_line, reply_line
 from promptmill.pipeline.decode.load import load_reader
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.outputs import read_outputs
+from promptmill.pipeline.write.publish import publish
 from promptmill.schemas.errors import JobError, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
@@ -27,7 +28,7 @@ class DecodeJob:
     inputs: tuple[str, ...]
     """Parquet files or folders of them."""
     output: Path
-    """The file of answers; one that stands there is replaced when all is done."""
+    """The file of answers, a new one."""
     model: str
     revision: str | None = None
     tokenizer_mode: str = "auto"
@@ -49,6 +50,10 @@ def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
     """
     if job.output.is_dir():
         raise JobError(f"-o {job.output} is a folder. Name the file that the answers go to.")
+    if job.output.exists():
+        raise JobError(
+            f"-o {job.output} is there already, and nothing was touched. Name a new one."
+        )
     options = JobOptions(
         input=job.inputs,
         output=str(job.output),
@@ -62,7 +67,8 @@ def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
     try:
         job.output.parent.mkdir(parents=True, exist_ok=True)
         counts = _write(job, reader, temporary)
-        temporary.replace(job.output)
+        if not publish(temporary, job.output):
+            raise JobError(f"Something came to stand at {job.output} meanwhile. Name a new one.")
     except OSError as error:
         raise JobError(
             f"-o {job.output} cannot be written: {error.strerror}. Check the path and the disk."

@@ -9,7 +9,7 @@ from typing import Protocol
 from promptmill.pipeline.model.generation import generation_defaults
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError
-from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.outputs import EngineOutput
 
 STOP = "stop"
@@ -53,13 +53,15 @@ class ReplyReader(Protocol):
 
 def end_ids(bundle: ModelBundle) -> frozenset[int]:
     """The ids with which answers of a model end, or are padded."""
-    found = {bundle.facts.eos_token_id, bundle.facts.pad_token_id, *_stop_ids(bundle)}
-    return frozenset(i for i in found if isinstance(i, int))
+    padding = bundle.facts.pad_token_id
+    return stop_ids(bundle) | (frozenset() if padding is None else {padding})
 
 
-def _stop_ids(bundle: ModelBundle) -> list[Json]:
+def stop_ids(bundle: ModelBundle) -> frozenset[int]:
+    """The ids that end an answer: one of them is generated, and counts as the server counts."""
     stops = generation_defaults(bundle).get("stop_token_ids")
-    return stops if isinstance(stops, list) else []
+    found = (bundle.facts.eos_token_id, *(stops if isinstance(stops, list) else ()))
+    return frozenset(i for i in found if isinstance(i, int))
 
 
 def without_end(output: EngineOutput, ends: Collection[int]) -> EngineOutput:
@@ -115,6 +117,14 @@ def chat_completion(
         completion_tokens: ids that count.
         logprobs: entries of the content's tokens, if there are any.
     """
+    known = output.prompt_tokens
+    usage: JsonObject | None = None  # a client's type lets it be null, and none of its counts
+    if known is not None:
+        usage = {
+            "prompt_tokens": known,
+            "completion_tokens": completion_tokens,
+            "total_tokens": known + completion_tokens,
+        }
     content: JsonObject | None = None if logprobs is None else {"content": [*logprobs]}
     return {
         "id": f"chatcmpl-{output.custom_id}",
@@ -129,9 +139,5 @@ def chat_completion(
                 "finish_reason": output.finish_reason,
             }
         ],
-        "usage": {
-            "prompt_tokens": output.prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": output.prompt_tokens + completion_tokens,
-        },
+        "usage": usage,
     }

@@ -97,6 +97,8 @@ class DeepseekReader:
                 break
         body: JsonObject = json.loads(response.to_json())
         _name_calls(body, output.custom_id)
+        if output.prompt_tokens is None:
+            body["usage"] = None
         return body
 
     def _options(self, request: JsonObject) -> library.ParsingOptions:
@@ -123,7 +125,7 @@ class DeepseekReader:
         """
         lib = self._library
         chunk = lib.InferenceChunk
-        yield chunk.ready(prompt_usage=lib.PromptUsage(prompt_tokens=output.prompt_tokens))
+        yield chunk.ready(prompt_usage=lib.PromptUsage(prompt_tokens=output.prompt_tokens or 0))
         logprobs: Sequence[TokenLogprob | None] = output.logprobs or [None] * len(output.token_ids)
         for token_id, found in zip(output.token_ids, logprobs, strict=True):
             if _fits(token_id):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from promptmill.pipeline.decode.base import Reply, chat_completion, end_ids, without_end
+from promptmill.pipeline.decode.base import Reply, chat_completion, end_ids, stop_ids, without_end
 from promptmill.pipeline.decode.characters import TextStream, whole_text
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.mistral import load_mistral
@@ -31,11 +31,12 @@ class PlainReader:
         self._name, self._created = bundle.name, created
         is_mistral = bundle.tokenizer_mode == "mistral"
         self._decoder = load_mistral(bundle) if is_mistral else Decoder(bundle)
-        self._ends = end_ids(bundle)
+        self._ends, self._stops = end_ids(bundle), stop_ids(bundle)
 
     def read(self, output: EngineOutput) -> Reply:
         """The answer; see `ReplyReader`."""
-        output = without_end(output, self._ends)
+        given, output = output.token_ids, without_end(output, self._ends)
+        end = given[len(output.token_ids) :][:1]  # padding may stand behind it
         pieces = self._decoder.pieces(output.token_ids)
         known = [i for i, piece in zip(output.token_ids, pieces, strict=True) if piece is not None]
         skips = output.request.get("skip_special_tokens") is not False
@@ -49,7 +50,7 @@ class PlainReader:
             {"role": "assistant", "content": text},
             model=self._name,
             created=self._created,
-            completion_tokens=len(output.token_ids),
+            completion_tokens=len(output.token_ids) + (not self._stops.isdisjoint(end)),
             logprobs=self._logprobs(output, pieces, decode),
         )
         return Reply(body=body, unknown_ids=len(pieces) - len(known), incomplete=incomplete)

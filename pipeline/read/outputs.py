@@ -116,7 +116,7 @@ def _output(
             token_ids=ids,
             logprobs=_logprobs(values.get("logprobs")),
             finish_reason=reason if isinstance(reason, str) else None,
-            prompt_tokens=tokens if isinstance(tokens, int) else 0,
+            prompt_tokens=tokens if isinstance(tokens, int) else None,
             request=_request(values.get("request"))
             | ({"max_tokens": limit} if isinstance(limit, int) else {}),
         )

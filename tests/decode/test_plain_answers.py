@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +55,25 @@ def test_text_without_its_end(bundle: ModelBundle, ids_of: Ids) -> None:
     assert answer["finish_reason"] == "stop"
     assert reply.body["created"] == 7
     assert reply.warnings == []
+
+
+@pytest.mark.parametrize(("ending", "more"), [("", 0), ("e", 1), ("ee", 1), ("epp", 1), ("pp", 0)])
+def test_usage_counts_the_end_and_no_padding(
+    bundle: ModelBundle, ids_of: Ids, ending: str, more: int
+) -> None:
+    eos, text = bundle.facts.eos_token_id, ids_of("Zwölf 🦀")
+    pad = ids_of("p")[0]
+    assert eos is not None
+    padded = replace(bundle, facts=replace(bundle.facts, pad_token_id=pad))
+    ids = [*text, *({"e": eos, "p": pad}[letter] for letter in ending)]
+    counted = len(text) + more
+    reply = PlainReader(padded, 0).read(output(ids, prompt_tokens=3))
+    assert reply.body["usage"] == {
+        "prompt_tokens": 3,
+        "completion_tokens": counted,
+        "total_tokens": 3 + counted,
+    }
+    assert PlainReader(padded, 0).read(output(ids)).body["usage"] is None, "nothing is made up"
 
 
 def test_odd_outputs_are_counted(bundle: ModelBundle, ids_of: Ids) -> None:
@@ -130,6 +150,10 @@ def test_a_file_of_outputs_becomes_batch_lines(
     assert all(line["error"]["code"] == "invalid_request" for line in lines[1:])
     assert said[0].startswith("1 answers, 2 errors")
     assert [path.name for path in target.parent.iterdir()] == ["out.jsonl"]
+    before = target.read_bytes()
+    with pytest.raises(JobError, match="is there already, and nothing was touched"):
+        decode_outputs(job, said.append)
+    assert target.read_bytes() == before
 
 
 def test_inputs_that_cannot_be_decoded(tiny_models: Path, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_reasoning_text_and_calls(reader: DeepseekReader, ids_of: Callable[..., 
     assert found["usage"]["completion_tokens_details"]["reasoning_tokens"] == 1
     assert found["created"] == 5
     again = read(reader, [*ids_of(CALL), EOS_ID])
+    assert again["usage"] is None, "nothing tells how long the prompt was"
     assert again["tool_calls"][0]["id"] == call["id"]
 
 

@@ -17,7 +17,7 @@ def decode(
         typer.Option("-i", "--input", help="Parquet files with output ids.", metavar="IN"),
     ],
     output: Annotated[
-        str, typer.Option("-o", "--output", help="The JSONL file of answers.", metavar="OUT")
+        str, typer.Option("-o", "--output", help="A new JSONL file of answers.", metavar="OUT")
     ],
     model: Annotated[str, typer.Option(help="The model that answered: a folder or a hub id.")],
     revision: Annotated[str | None, typer.Option(help="Hub revision.")] = None,
