@@ -23,6 +23,12 @@ _QUIET: Final = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # does not print what the fleet says in its own words
 }
 
+TOKEN_HELP: Final = (
+    "A cluster that asks for a token needs RAY_AUTH_MODE=token and the token in RAY_AUTH_TOKEN (or "
+    "~/.ray/auth_token) here, too."
+)
+"""What to do where Ray refuses access."""
+
 _LEASE: Final = "PROMPTMILL_LEASE_SECONDS"
 
 

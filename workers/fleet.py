@@ -7,9 +7,7 @@ workers than cores cannot wait for each other. On a cluster, what is missing is 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,18 +15,24 @@ from typing import TypeVar
 
 import ray
 from ray import ObjectRef
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import (
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import ErrorCode, JobError
 from promptmill.schemas.options import WorkerRange
-from promptmill.workers.environment import ONE_THREAD, lease_seconds
+from promptmill.workers.environment import lease_seconds
 from promptmill.workers.fleet_size import FleetSize
 from promptmill.workers.head_watch import HeadWatch
 from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.metrics import Meter
 from promptmill.workers.queue import JobQueue
 from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
+from promptmill.workers.ray_entry import join_ray, last_line, start_ray
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 
@@ -43,10 +47,6 @@ LOOK_SECONDS = 5.0
 """Between two looks at how large the cluster is."""
 ANSWER_SECONDS = 2.0
 """Without an answer from the queue for so long, the head is looked after, again and again."""
-CONNECT_SECONDS = 5.0
-"""For a cluster's head to take a connection."""
-OBJECT_STORE_BYTES = 128 << 20
-"""Rows never pass through it; only the model does."""
 
 Answer = TypeVar("Answer")
 
@@ -97,17 +97,12 @@ class RayFleet:
         """Start or join Ray, then the queue and the workers.
 
         Raises:
-            JobError: there is no Ray at the address, or none can be started.
+            JobError: there is no Ray at the address, it refuses access, or none can be started.
         """
-        try:
-            _join_ray(self._address) if self._address else _start_ray(self._size.range.most)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            if self._address is None:
-                raise JobError(f"Ray cannot be started here: {_last_line(error)}") from error
-            raise JobError(
-                f"There is no Ray at {self._address}: {_last_line(error)}. Check the address; a "
-                "cluster that asks for a token needs RAY_AUTH_MODE=token and the token here, too."
-            ) from error
+        if self._address:
+            join_ray(self._address)
+        else:
+            start_ray(self._size.range.most)
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         queue = ray.remote(QueueActor).options(
             num_cpus=0,
@@ -210,14 +205,14 @@ class RayFleet:
         except RayTaskError as error:
             if isinstance(error, RayActorError):
                 raise  # the worker's: its queue is gone
-            raise JobError(f"A worker cannot work: {_last_line(error)}") from error
+            raise JobError(f"A worker cannot work: {last_line(error)}") from error
         except RayActorError as error:
             ready = self._say_lost(member, *_death(error))
             self._bad_starts = 0 if ready else self._bad_starts + 1
             if self._bad_starts >= MOST_BAD_STARTS:
                 raise JobError(
                     f"{self._bad_starts} workers in a row died while they started: "
-                    f"{_last_line(error)}"
+                    f"{last_line(error)}"
                 ) from error
         else:
             if goes_on:
@@ -268,28 +263,3 @@ def _death(error: RayActorError) -> tuple[str, ErrorCode | None]:
 
 def _cpus(resources: Callable[[], dict[str, float]]) -> float:
     return resources().get("CPU", 0.0)
-
-
-def _start_ray(cpus: int) -> None:
-    os.environ.update(ONE_THREAD)  # workers inherit it before they load anything
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        num_gpus=0,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        object_store_memory=OBJECT_STORE_BYTES,
-    )
-
-
-def _join_ray(address: str) -> None:
-    host, colon, port = address.rpartition(":")
-    if colon and "/" not in host:  # Ray itself would try for minutes
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Final
 
 import requests
+from ray.exceptions import AuthenticationError
 from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
 
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.redact import redacted
+from promptmill.workers.environment import TOKEN_HELP
+from promptmill.workers.ray_entry import last_line
 from promptmill.workers.shipping import Shipped, read_runtime_env
 from promptmill.workers.wheel import pack_wheel
 
@@ -55,7 +58,7 @@ class Cluster:
         address: of its dashboard, as `http://HOST:8265`; None: what Ray's variables say.
 
     Raises:
-        JobError: there is none.
+        JobError: there is none, or it refuses access.
     """
 
     def __init__(self, address: str | None) -> None:
@@ -64,10 +67,15 @@ class Cluster:
                 os.environ.pop(name, None)  # Ray would prefer them to what was asked for
         try:
             self._client = JobSubmissionClient(address)
+        except AuthenticationError as error:
+            raise JobError(
+                f"The Ray job server at {address or 'the default address'} refuses access: "
+                f"{redacted(error.message.splitlines()[0].rstrip('.'))}. {TOKEN_HELP}"
+            ) from error
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise JobError(
                 f"There is no Ray job server at {address or 'the default address'}: "
-                f"{redacted(_last_line(error))}. Name the dashboard's address: --address "
+                f"{redacted(last_line(error))}. Name the dashboard's address: --address "
                 "http://HOST:8265"
             ) from error
         self.address = self._client.get_address()
@@ -169,7 +177,7 @@ class Cluster:
                 if "already exists" in str(error):
                     return False
                 raise JobError(
-                    f"The cluster does not take the job: {redacted(_last_line(error))}"
+                    f"The cluster does not take the job: {redacted(last_line(error))}"
                 ) from error
         return True
 
@@ -194,7 +202,7 @@ class Cluster:
         if seconds > PATIENCE_SECONDS:
             raise JobError(
                 f"The cluster at {self.address} is out of reach since {seconds:.0f} s: "
-                f"{redacted(_last_line(error))}. The job may go on; the same command follows it."
+                f"{redacted(last_line(error))}. The job may go on; the same command follows it."
             ) from error
 
 
@@ -206,8 +214,3 @@ def _exit_code(info: JobDetails, show: Callable[[str], None]) -> int:
         return 0
     show(f"{redacted(info.message or 'the job failed')}\n")
     return STOPPED_CODE if info.status is JobStatus.STOPPED else 1
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else type(error).__name__

@@ -168,3 +168,28 @@ def test_no_cluster_is_said_without_a_traceback(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("promptmill: There is no Ray job server at http://127.0.0.1:9: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"RAY_AUTH_MODE": "token"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "wrong"}],
+)
+def test_refused_access_names_the_token(
+    bench: Bench, command: str, environment: dict[str, str]
+) -> None:
+    bench.write(1)
+    address = [] if command == "submit" else ["--address", bench.head.gcs]
+    others = {name: v for name, v in bench.head.environment.items() if "RAY_AUTH" not in name}
+    done = subprocess.run(
+        bench.command(command, *address),
+        check=False,
+        capture_output=True,
+        text=True,
+        env=others | environment | {"HOME": str(bench.folder)},
+    )
+    assert done.returncode == 1
+    wrong, way_out = done.stderr.splitlines()[-2:]
+    assert re.search("refuses access|No access to Ray", wrong), done.stderr
+    assert way_out.startswith("A cluster that asks for a token needs RAY_AUTH_MODE=token")
+    assert "RAY_AUTH_TOKEN (or ~/.ray/auth_token)" in way_out

@@ -1,0 +1,75 @@
+"""Into Ray: one of our own, or a cluster's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import Final
+
+import ray
+from ray.exceptions import AuthenticationError
+
+from promptmill.schemas.errors import JobError
+from promptmill.workers.environment import ONE_THREAD, TOKEN_HELP
+
+CONNECT_SECONDS: Final = 5.0
+"""For a cluster's head to take a connection."""
+OBJECT_STORE_BYTES: Final = 128 << 20
+"""Rows never pass through it; only the model does."""
+
+
+def start_ray(cpus: int) -> None:
+    """Start a Ray of our own.
+
+    Raises:
+        JobError: it does not start.
+    """
+    os.environ.update(ONE_THREAD)  # workers inherit it before they load anything
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            num_gpus=0,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            object_store_memory=OBJECT_STORE_BYTES,
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise JobError(f"Ray cannot be started here: {last_line(error)}") from error
+
+
+def join_ray(address: str) -> None:
+    """Join a cluster.
+
+    Raises:
+        JobError: there is none, or it refuses access.
+    """
+    host, colon, port = address.rpartition(":")
+    named = bool(colon) and "/" not in host
+    try:
+        if named:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except (ValueError, OSError) as error:
+        raise _none_there(address, error) from error
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except AuthenticationError as error:
+        raise JobError(f"No access to Ray at {address}: {error.message}. {TOKEN_HELP}") from error
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        if named and isinstance(error, ConnectionError):
+            raise JobError(
+                f"What listens at {address} refuses access, or is no Ray head. {TOKEN_HELP}"
+            ) from error
+        raise _none_there(address, error) from error
+
+
+def _none_there(address: str, error: Exception) -> JobError:
+    return JobError(f"There is no Ray at {address}: {last_line(error)}. Check the address.")
+
+
+def last_line(error: Exception) -> str:
+    """The last line of what an error says: Ray's are long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else type(error).__name__
