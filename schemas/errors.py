@@ -8,12 +8,16 @@ Both pickle (they cross Ray): every argument is kept, `__reduce__` says how to b
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from promptmill.schemas.redact import redacted
 
 ErrorValue: TypeAlias = "int | float | str | bool | None"
+
+_TWO_STOPS: Final = re.compile(r"(?<=[^\s./])\.\.(?!\S)")
+"""What comes of a library's sentence within one of ours; neither `...` nor a path."""
 
 
 class Stage(StrEnum):
@@ -93,6 +97,7 @@ class RowError(Exception):
         value: ErrorValue = None,
         stage: Stage | None = None,
     ) -> None:
+        message = _TWO_STOPS.sub(".", message)
         super().__init__(message)
         self.code = code
         self.message = message
@@ -122,4 +127,4 @@ class JobError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(redacted(message))
+        super().__init__(_TWO_STOPS.sub(".", redacted(message)))

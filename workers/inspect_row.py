@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.explain import Explanation, explain_row
@@ -20,6 +21,10 @@ from promptmill.schemas.request import RawRow
 from promptmill.schemas.shard import Plan
 from promptmill.workers.finished_run import FinishedRun
 from promptmill.workers.output_folder import PART
+from promptmill.workers.summary import counted
+
+MOST_NAMED: Final = 5
+"""Files that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,31 @@ def _find(plan: Plan, options: JobOptions, wanted: Wanted) -> tuple[int, RawRow]
         for row in read_shard(shard, options):
             if wanted.is_row(row, options):
                 return shard.index, row
-    name = wanted.custom_id if wanted.row_index is None else wanted.row_index
-    raise JobError(f"There is no row {name} in the input.")
+    raise JobError(_nowhere(plan, wanted))
+
+
+def _nowhere(plan: Plan, wanted: Wanted) -> str:
+    """What was looked through for a row that is not there."""
+    rows: dict[str, int] = {}
+    for shard in plan.shards:
+        rows[shard.file.name] = shard.first_row + shard.rows
+    names = [name for name in rows if wanted.source in (None, name)]
+    if not names:
+        return f"The input has no file {wanted.source}. It has {_some([*rows])}."
+    files = _some([f"{name} ({counted(rows[name], 'row')})" for name in names])
+    if wanted.row_index is not None:
+        return f"There is no row {wanted.row_index} in {files}. Rows are counted from 0."
+    return (
+        f"No row has the id {wanted.custom_id}: looked through {files}. Name it as custom_id has "
+        "it, or by --row, its number."
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (
+        f" and {counted(more, 'more file')}" if more > 0 else ""
+    )
 
 
 def _compared(

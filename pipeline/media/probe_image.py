@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from typing import Final
 
@@ -58,7 +59,8 @@ def probe_image(data: bytes, *, decode: bool = False) -> ImageInfo:
         except RowError:
             raise
         except Image.DecompressionBombError as error:
-            raise _too_many_pixels(str(error)) from None
+            found = re.search(r"\((\d+) pixels\)", str(error))
+            raise _too_many_pixels(found[1] if found else "too many") from None
         except UnidentifiedImageError:
             raise unreadable(Modality.IMAGE, "its content is no image the server opens") from None
         except Exception as error:  # Pillow's plugins raise nearly anything on broken files
@@ -68,7 +70,7 @@ def probe_image(data: bytes, *, decode: bool = False) -> ImageInfo:
 def _info(image: Image.Image, data: bytes, decode: bool) -> ImageInfo:
     width, height = image.size
     if width * height > profile.MEDIA_MAX_PIXELS:
-        raise _too_many_pixels(f"Image dimensions {width}x{height}")
+        raise _too_many_pixels(str(width * height))
     _check_extent(image, len(data))
     if decode or image.format in _ICONS or (image.format == "PNG" and _orientation_is_late(data)):
         image.load()
@@ -125,11 +127,11 @@ def _raw_bytes(tile: ImageFile._Tile) -> int:
     return (right - left) * (bottom - top) * len(str(mode)) if whole_bytes else 0
 
 
-def _too_many_pixels(what: str) -> RowError:
+def _too_many_pixels(pixels: str) -> RowError:
     return RowError(
         ErrorCode.MEDIA_LIMIT,
-        f"{what}: more than the {profile.MEDIA_MAX_PIXELS} pixels that the server decodes. "
-        "Scale the image down.",
+        f"The image has {pixels} pixels, and the server decodes {profile.MEDIA_MAX_PIXELS} at "
+        "most. Scale it down.",
         parameter="image",
         stage=Stage.EXPAND,
     )

@@ -102,7 +102,13 @@ def test_too_many_pixels() -> None:
         chunk = b"IHDR" + size + size + header[24:29]
         crc = zlib.crc32(chunk).to_bytes(4, "big")
         data = header[:12] + chunk + crc + header[33:]
-        assert code(data) is ErrorCode.MEDIA_LIMIT
+        with pytest.raises(RowError) as caught:
+            probe_image(data)
+        assert caught.value.code is ErrorCode.MEDIA_LIMIT
+        assert caught.value.message == (
+            f"The image has {side * side} pixels, and the server decodes 178956970 at most. "
+            "Scale it down."
+        )
 
 
 def test_files_that_tools_stumble_over(shared: Path) -> None:

@@ -122,7 +122,23 @@ def test_unknown_keys_of_a_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_options_are_named() -> None:
-    assert "--model: Field required" in refuse("-i", "a", "-o", "b")
+    said = " ".join(refuse("-i", "a").split())
+    assert "--model: missing; give --model, a folder or a hub id" in said
+    assert "--output: missing; give -o" in said
+
+
+def test_help_shows_no_empty_default_and_says_what_an_address_is() -> None:
+    shown = {name: CliRunner().invoke(app, [name, "--help"]).output for name in ("run", "submit")}
+    assert "()" not in shown["run"]
+    assert "Default: generate." in shown["run"]
+    assert "dashboard, as http" in " ".join(shown["submit"].split())
+
+
+def test_a_missing_runtime_environment_is_told_before_anything() -> None:
+    where = ["--address", "http://127.0.0.1:9", "--runtime-env", "/no/such.yaml"]
+    done = CliRunner().invoke(app, ["submit", *NEEDED, *where])
+    assert done.exit_code == 2
+    assert "'/no/such.yaml' does not exist" in " ".join(done.output.split())
 
 
 def test_help_starts_without_the_heavy_libraries() -> None:

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from promptmill.schemas import profile
-from promptmill.schemas.errors import JobError
+from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.workers.cli.app import app, main
 from promptmill.workers.cli.failures import show_failure
 from promptmill.workers.cli.voice import VOICE
@@ -27,6 +27,9 @@ GROUP = typer.main.get_command(app)
 assert isinstance(GROUP, TyperGroup)
 COMMANDS = GROUP.commands
 CHAT = '{"messages": [{"role": "user", "content": "cat"}]}\n'
+
+
+_STOPS = "It said: no. See ../a or .. or a...\nMend it."
 
 
 @pytest.fixture(autouse=True)
@@ -132,8 +135,26 @@ def test_a_shell_completes_commands_and_options() -> None:
                 "Try 'promptmill status --help'.",
             ],
         ),
+        (
+            ["plan", "--task", "trian"],
+            2,
+            [
+                "promptmill plan: Invalid value for '--task': 'trian' is not one of 'generate', "
+                "'pooling', 'train'.",
+                "Try 'promptmill plan --help'.",
+            ],
+        ),
+        (
+            ["plan", "-i", "a", "-o", "b", "--model", "m", "--append-eos"],
+            2,
+            [
+                "promptmill plan: Invalid value: append_eos is for documents; name their "
+                "text_column",
+                "Try 'promptmill plan --help'.",
+            ],
+        ),
     ],
-    ids=["job", "option", "command", "both"],
+    ids=["job", "option", "command", "both", "choice", "rule"],
 )
 def test_failures_say_what_is_wrong_and_what_to_do(
     arguments: list[str],
@@ -158,6 +179,8 @@ def test_failures_say_what_is_wrong_and_what_to_do(
     [
         (JobError("It is bad. It is very bad. Mend it."), "It is bad. It is very bad.\nMend it."),
         (JobError("a.b. c is bad"), "a.b. c is bad"),
+        (JobError("It said: no.. See ../a or .. or a... Mend it.."), _STOPS),
+        (RowError(ErrorCode.INVALID_JSON, "It said: no.. Mend it."), "It said: no.\nMend it."),
         (JobError("What differs:\n  a\nName another."), "What differs:\n  a\nName another."),
         (
             OSError(28, "No space left on device", "/out/x"),

@@ -86,7 +86,12 @@ def test_wrong_calls(run_folder: Path) -> None:
     assert CliRunner().invoke(app, ["inspect", out]).exit_code == 2
     missing = CliRunner().invoke(app, ["inspect", out, "--id", "nobody"])
     assert missing.exit_code == 1
-    assert "no row" in str(missing.exception)
+    looked_at = f"in.jsonl ({len(ROWS)} rows)"
+    assert f"No row has the id nobody: looked through {looked_at}" in str(missing.exception)
+    beyond = CliRunner().invoke(app, ["inspect", out, "--row", "9999"])
+    assert f"There is no row 9999 in {looked_at}" in str(beyond.exception)
+    other = CliRunner().invoke(app, ["inspect", out, "--row", "0", "--source", "b.jsonl"])
+    assert "The input has no file b.jsonl. It has in.jsonl." in str(other.exception)
     both = CliRunner().invoke(app, ["inspect", out, "--id", "short", "--json", "--html", "a.html"])
     assert both.exit_code == 2
     nothing = CliRunner().invoke(app, ["inspect", str(run_folder), "--id", "short"])

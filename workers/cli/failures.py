@@ -30,7 +30,8 @@ def show_failure(error: Exception) -> int:
     """Print a failure to stderr; the exit code."""
     if isinstance(error, USAGE):
         command = getattr(getattr(error, "ctx", None), "command_path", "promptmill")
-        _show(command, error.format_message(), _SEE_HELP.format(command))  # type: ignore[attr-defined]  # see USAGE
+        message = error.format_message()  # type: ignore[attr-defined]  # see USAGE
+        _show(command, message.replace(": Value error, ", ": "), _SEE_HELP.format(command))
         return 2
     if isinstance(error, JobError | RowError | StorageError):
         _show("promptmill", *_parted(str(error)))

@@ -11,6 +11,7 @@ from typing import Final
 import typer
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
@@ -25,6 +26,12 @@ class _Loader(yaml.SafeLoader):
 _Loader.yaml_implicit_resolvers = {
     first: [(_TEXT, re.compile(r"\d+:\d+")), *known] if first.isdigit() else known
     for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+_NEEDED: Final = {
+    "input": "missing; give -i, files or folders of rows",
+    "output": "missing; give -o, a folder to write to",
+    "model": "missing; give --model, a folder or a hub id",
 }
 
 CODE = {"media_family"}
@@ -120,6 +127,12 @@ def _field(name: str, where: str) -> str:
 def _explain(error: ValidationError) -> str:
     """One line for each thing that is wrong, named as the option."""
     return "; ".join(
-        f"{option_name(str(item['loc'][0]))}: {item['msg']}" if item["loc"] else item["msg"]
+        f"{option_name(str(item['loc'][0]))}: {_problem(item)}" if item["loc"] else _problem(item)
         for item in error.errors()
     )
+
+
+def _problem(item: ErrorDetails) -> str:
+    if item["type"] == "missing":
+        return _NEEDED[str(item["loc"][0])]
+    return item["msg"].removeprefix("Value error, ")

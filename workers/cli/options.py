@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Union, get_args, get_origin
 
 import typer
@@ -43,7 +44,11 @@ Settings = Annotated[
 
 
 def takes_job(
-    command: Callable[..., None], *, name: str | None = None, writes: bool = True
+    command: Callable[..., None],
+    *,
+    name: str | None = None,
+    writes: bool = True,
+    helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[..., None]:
     """A typer command with all options of a job; `command` gets the validated job.
 
@@ -51,6 +56,7 @@ def takes_job(
         command: takes the job, and options of its own as keywords.
         name: of the command; that of the function when not given.
         writes: without it neither an output nor a model need be named.
+        helps: of options that mean something else here, by field name.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
@@ -64,7 +70,10 @@ def takes_job(
             values["input"] = [*(given["input"] or ()), *more]  # type: ignore[misc]  # list of str
         command(read_job(values, config=config, settings=settings or ()), **more_options)
 
-    parameters = [_parameter(name, field) for name, field in JobOptions.model_fields.items()]
+    parameters = [
+        _parameter(name, field, helps.get(name) or _help(field))
+        for name, field in JobOptions.model_fields.items()
+    ]
     signature = inspect.Signature(
         [
             inspect.Parameter("more", _KEYWORD, default=None, annotation=More),
@@ -104,7 +113,7 @@ def _switch(option: str) -> str:
     return f"{option}/--no-{option.removeprefix('--').removeprefix('with-')}"
 
 
-def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+def _parameter(name: str, field: FieldInfo, text: str) -> inspect.Parameter:
     kind = option_type(field.annotation)
     option = option_name(name)
     names = [option, *([SHORT[name]] if name in SHORT else [])]
@@ -112,7 +121,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     if kind is bool:
         names = [_switch(option)]
     annotation: object = str if kind is dict else kind
-    declared = typer.Option(*names, help=_help(field), metavar=metavar, show_default=False)
+    declared = typer.Option(*names, help=text, metavar=metavar, show_default=False)
     return inspect.Parameter(
         name,
         _KEYWORD,
@@ -143,7 +152,7 @@ def option_type(annotation: object) -> object:
 def _help(field: FieldInfo) -> str:
     text = field.description or ""
     default = field.default
-    if default is None or default is PydanticUndefined or isinstance(default, bool):
+    if default in (None, PydanticUndefined, ()) or isinstance(default, bool):
         return text + (" On by default." if default is True else "")
     return f"{text} Default: {default}."
 

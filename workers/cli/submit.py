@@ -18,8 +18,7 @@ PROGRAM = ("python", "-m", "promptmill.workers.cli", "run")
 DETACHED = 130
 
 
-@takes_job
-def submit(
+def _submit(
     job: JobOptions,
     *,
     wait: Annotated[
@@ -35,6 +34,8 @@ def submit(
             "--runtime-env",
             help="A YAML file of what else the job needs on the cluster: pip, env_vars, ...",
             metavar="FILE",
+            exists=True,
+            dir_okay=False,
         ),
     ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
@@ -64,6 +65,15 @@ def submit(
         _say(f"detached: {started.id} goes on. Follow it: the same command; stop it: {stop}")
         code = DETACHED
     raise typer.Exit(code)
+
+
+submit = takes_job(
+    _submit,
+    name="submit",
+    helps={
+        "address": "The cluster's dashboard, as http://HOST:8265; else what Ray's variables say."
+    },
+)
 
 
 def _finished(job: JobOptions) -> int | None:
