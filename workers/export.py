@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from promptmill.pipeline.read.finished import (
     finished_parts,
@@ -168,9 +169,21 @@ def _megatron(source: _Source, paths: Sequence[Path]) -> Exported:
             "again, which does lost parts again."
         ) from error
     notes = []
-    if source.run.options.mask_wanted:
-        notes.append("the loss mask is not in the files: Megatron will learn every id")
+    if source.run.options.mask_wanted and (outside := _outside_the_mask(source.parts)):
+        notes.append(
+            "the loss mask is not in the files: Megatron will learn "
+            f"{counted(outside, 'id')} outside of it, too"
+        )
     return Exported(source.rows, tokens, notes=notes)
+
+
+def _outside_the_mask(parts: Sequence[Path]) -> int:
+    """How many ids the masks of the rows leave out; a row without a mask leaves out none."""
+    return sum(
+        int(np.count_nonzero(batch.column(0).flatten().to_numpy() == 0))
+        for part in parts
+        for batch in part_batches(part, ("assistant_mask",))
+    )
 
 
 def _ids(parts: Sequence[Path]) -> Iterator[Ids]:

@@ -90,9 +90,28 @@ def test_megatron(make_run: MakeRun, tmp_path: Path, kind: str) -> None:
     assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["train.bin", "train.idx"]
 
 
-def test_megatron_says_that_it_has_no_mask(make_run: MakeRun, tmp_path: Path) -> None:
-    done = export(make_run(task="train"), ExportTo.MEGATRON, tmp_path / "train")
-    assert "the loss mask is not in the files" in done.notes[0]
+@pytest.mark.parametrize(
+    ("columns", "mask"), [("vllm", "assistant_mask"), ("hf", "assistant_masks")]
+)
+def test_megatron_says_that_it_has_no_mask(
+    make_run: MakeRun, tmp_path: Path, columns: str, mask: str
+) -> None:
+    out = make_run(task="train", columns=columns)
+    done = export(out, ExportTo.MEGATRON, tmp_path / "train")
+    rows = ds.dataset(out).to_table(columns=[mask]).column(mask).to_pylist()
+    outside = sum(row.count(0) for row in rows)
+    assert done.notes == [
+        f"the loss mask is not in the files: Megatron will learn {outside:,} ids outside of it, too"
+    ]
+
+
+@pytest.mark.parametrize("columns", ["vllm", "hf"])
+def test_megatron_needs_no_mask_where_every_id_is_learned(
+    make_run: MakeRun, tmp_path: Path, columns: str
+) -> None:
+    rows = [{"id": "a", "text": "the cat"}, {"id": "b", "text": "on the mat"}]
+    out = make_run(rows, task="train", text_column="text", append_eos=True, columns=columns)
+    assert export(out, ExportTo.MEGATRON, tmp_path / "train").notes == []
 
 
 @pytest.mark.parametrize("count", [1, 3])
