@@ -11,7 +11,15 @@ from promptmill.pipeline.steps import TokenizedJob
 from promptmill.pipeline.tokenize import Tokens
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import JobOptions, Task
-from promptmill.schemas.request import DOUBLE_BOS, Answer, Ids, Request, TokenRow
+from promptmill.schemas.request import (
+    DOUBLE_BOS,
+    EMPTY_MASK,
+    NO_TURN,
+    Answer,
+    Ids,
+    Request,
+    TokenRow,
+)
 
 
 class Settler:
@@ -83,7 +91,12 @@ class Settler:
             truncated_left=tokens.cut_left,
             truncated_right=tokens.cut_right,
             other_side=_other_side(tokens),
-            warnings=(*request.warnings, *item.rendered.warnings, *self._bos_warnings(tokens)),
+            warnings=(
+                *request.warnings,
+                *item.rendered.warnings,
+                *self._bos_warnings(tokens),
+                *_mask_warnings(item),
+            ),
         )
 
     def _settled(self, request: Request, answer: Answer | None) -> Request:
@@ -98,6 +111,14 @@ class Settler:
         if bos is None or tokens.ids[:2].tolist() != [bos, bos]:
             return ()
         return (f"{DOUBLE_BOS}: the prompt starts with two BOS ids ({bos})",)
+
+
+def _mask_warnings(item: TokenizedJob) -> tuple[str, ...]:
+    tokens = item.tokens
+    if tokens.mask is None or tokens.mask.any() or NO_TURN in item.rendered.warnings:
+        return ()
+    cut = ", what it marked was cut off" if tokens.cut_left or tokens.cut_right else ""
+    return (f"{EMPTY_MASK}: the mask is all zeros{cut}",)
 
 
 def _other_side(tokens: Tokens) -> Ids | None:

@@ -28,6 +28,10 @@ CharSpan: TypeAlias = tuple[int, int]
 
 DOUBLE_BOS = "double_bos"
 """How the warning of a prompt that starts with two BOS ids begins."""
+NO_TURN = "no assistant turn: the mask is all zeros"
+"""The warning of a chat that has nothing to learn from."""
+EMPTY_MASK = "empty_mask"
+"""How the warning of any other prompt whose mask marks no id begins."""
 
 
 @dataclass(frozen=True, slots=True)

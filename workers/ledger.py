@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from promptmill.pipeline.storage.place import sizes
+from promptmill.schemas.request import EMPTY_MASK, NO_TURN
 from promptmill.schemas.run import Receipt, RejectExample, RunTotals, Totals, WrittenFile
 from promptmill.workers.output_folder import OutputFolder
 
@@ -21,11 +22,16 @@ class Ledger:
     totals: Totals = field(default_factory=Totals)
     examples: dict[str, RejectExample] = field(default_factory=dict)
     """The first reject of every code, in input order."""
+    unmarked: int = 0
+    """Rows with a mask that marks no id."""
 
     def add(self, receipt: Receipt) -> None:
         """Count a shard."""
         self.committed.append(receipt.shard)
         self.totals += receipt.totals
+        self.unmarked += sum(
+            receipt.figures.warnings.get(kind, 0) for kind in (NO_TURN, EMPTY_MASK)
+        )
         for code, example in receipt.examples.items():
             self.examples.setdefault(code, example)
 

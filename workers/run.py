@@ -146,7 +146,7 @@ def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome
     assert record.totals is not None
     limit, rejected = job.options.max_rejects, record.totals.rows_rejected
     too_many = limit is not None and rejected > limit
-    said = [*lines, *summary(record.totals, ledger.examples, job.folder), *pack_lines(job)]
+    said = [*lines, *summary(record.totals, ledger, job.folder), *pack_lines(job)]
     if too_many:
         said.append(f"{rejected:,} rejects are more than --max-rejects {limit}: exit code 3")
     return Outcome(3 if too_many else 0, tuple(said))

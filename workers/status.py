@@ -39,7 +39,7 @@ def look(root: Place) -> Look:
     driver, ledger = read_driver(folder), read_ledger(folder)
     head = f"job {record.fingerprint[:12]}, started {record.started}"
     if record.state is RunState.FINISHED and record.totals is not None:
-        said = summary(record.totals, ledger.examples, folder)
+        said = summary(record.totals, ledger, folder)
         return Look((head, f"100 %, finished {record.finished}", *said), 100, goes_on=False)
     percent = min(99, 100 * len(ledger.committed) // max(1, record.shards))
     pace = driver.pace_now(ledger.totals.lines) if driver is not None else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from promptmill.schemas.run import RejectExample, RunTotals
+from promptmill.workers.ledger import Ledger
 from promptmill.workers.output_folder import OutputFolder
 
 MESSAGE_WIDTH = 160
@@ -15,17 +16,26 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def summary(
-    totals: RunTotals, examples: Mapping[str, RejectExample], folder: OutputFolder
-) -> Iterator[str]:
+def summary(totals: RunTotals, ledger: Ledger, folder: OutputFolder) -> Iterator[str]:
     """Lines: totals, rejects by kind with a place each, where the output lies, what to do next."""
     prompts, rows = counted(totals.rows_in, "prompt"), counted(totals.rows_ok, "row")
     yield f"{prompts} in, {rows} out, {counted(totals.tokens, 'token')}"
+    if totals.rejects and not totals.rows_ok:
+        most = max(totals.rejects, key=totals.rejects.__getitem__)
+        yield (
+            f"warning: every one of {prompts} was rejected, most often as {most}; --max-rejects 0 "
+            "makes such a run end with exit code 3"
+        )
+    if ledger.unmarked:
+        yield (
+            f"warning: {counted(ledger.unmarked, 'row')} with a mask of zeros only, nothing to "
+            "learn from: see the column warnings"
+        )
     yield from _noteworthy(totals)
     if totals.rows_rejected:
         yield f"{totals.rows_rejected:,} rejected:"
         for code, count in sorted(totals.rejects.items(), key=lambda item: -item[1]):
-            yield f"  {count:,} {code}{_where(examples.get(code))}"
+            yield f"  {count:,} {code}{_where(ledger.examples.get(code))}"
     yield f"output: {folder.root}"
     yield f"report: {folder.report}"
     if totals.rows_rejected:

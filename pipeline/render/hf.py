@@ -12,7 +12,7 @@ from promptmill.pipeline.render.conversation import Conversation, ConversationBu
 from promptmill.pipeline.render.developer import FOLDED, fold_developer, has_developer
 from promptmill.pipeline.render.environment import TemplateEnvironment
 from promptmill.pipeline.render.escape import UNTRACKED, ContentTracker
-from promptmill.pipeline.render.masks import GENERATION_MARKS, NO_TURN, AssistantSpans
+from promptmill.pipeline.render.masks import GENERATION_MARKS, AssistantSpans
 from promptmill.pipeline.render.resolve import TemplateResolver
 from promptmill.pipeline.render.shadow import shadow_join
 from promptmill.pipeline.render.variables import check_arguments, merged_kwargs
@@ -21,6 +21,7 @@ from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import ContentFormat, JobOptions
 from promptmill.schemas.request import (
+    NO_TURN,
     CharSpan,
     ChatPrompt,
     Rendered,

@@ -28,9 +28,6 @@ from promptmill.schemas.request import CharSpan
 GENERATION_MARKS: Final = ("\U00100000", "\U00100001")
 """Written around generation blocks while they are looked for: private-use characters."""
 
-NO_TURN: Final = "no assistant turn: the mask is all zeros"
-"""The warning of a row that has nothing to learn from."""
-
 _MARK: Final = re.compile(f"([{''.join(GENERATION_MARKS)}])")
 
 

@@ -26,12 +26,12 @@ from promptmill.pipeline.model.deepseek_tokens import (
 from promptmill.pipeline.render.base import MediaRules, as_given
 from promptmill.pipeline.render.controls import ControlSpellings
 from promptmill.pipeline.render.deepseek import Converted, Recipe
-from promptmill.pipeline.render.masks import NO_TURN
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions, MaskTurns, Task
 from promptmill.schemas.request import (
+    NO_TURN,
     Api,
     ApiPrompt,
     CharSpan,

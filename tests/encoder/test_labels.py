@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from promptmill.schemas.columns import NO_LOSS
 from promptmill.schemas.media import MediaSpan, Modality
 from promptmill.schemas.options import ColumnNames, JobOptions
 from promptmill.schemas.request import (
+    NO_TURN,
     EncodedBatch,
     Endpoint,
     Ids,
@@ -96,3 +98,26 @@ def test_the_end_of_a_document_is_learned(tiny_encoder: Make, encode: Encode) ->
     assert row.mask is not None
     assert labels(row)[-1] == row.ids[-1]
     assert row.mask.all()
+
+
+@pytest.mark.parametrize("kept", range(1, 14))
+def test_a_row_that_is_cut_before_its_answer_says_so(
+    tiny_encoder: Make, encode: Encode, kept: int
+) -> None:
+    encoder = tiny_encoder("chatml", task="train", truncate_prompt_tokens=kept)
+    (row,) = encode(encoder, {"messages": TALK, "truncation_side": "right"}).rows
+    learns = bool((labels(row) != NO_LOSS).any())
+    said = ["empty_mask: the mask is all zeros, what it marked was cut off"]
+    assert list(row.warnings) == ([] if learns else said)
+
+
+def test_a_row_without_a_turn_is_warned_about_once(tiny_encoder: Make, encode: Encode) -> None:
+    encoder = tiny_encoder("chatml", task="train")
+    silent, empty = encode(
+        encoder,
+        {"messages": TALK[:1]},
+        {"messages": TALK[:1], "truncate_prompt_tokens": 3},
+    ).rows
+    assert list(silent.warnings) == list(empty.warnings) == [NO_TURN]
+    (unmasked,) = encode(tiny_encoder("chatml"), {"messages": TALK[:1]}).rows
+    assert unmasked.warnings == ()

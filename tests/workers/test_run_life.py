@@ -293,3 +293,34 @@ def test_the_parts_say_how_they_were_made(bench: Bench) -> None:
     assert metadata[b"promptmill.fingerprint"].decode() == bench.record.fingerprint
     assert metadata[b"promptmill.rules"] == b"vllm-0.33"
     assert len(metadata[b"promptmill.tokenizer_sha256"]) == 64
+
+
+def test_rows_without_anything_to_learn_are_counted_at_the_end(bench: Bench) -> None:
+    talk = [{"role": "user", "content": "one two"}, {"role": "assistant", "content": "three"}]
+    rows: list[Row] = [
+        {"id": "good", "messages": talk},
+        {"id": "cut", "messages": talk, "truncate_prompt_tokens": 2, "truncation_side": "right"},
+        {"id": "silent", "messages": talk[:1]},
+    ]
+    text = "\n".join(bench.run(rows, task="train", rows_per_shard=1).lines)
+    assert "warning: 2 rows with a mask of zeros only" in text
+    assert "warning: 2 rows with a mask of zeros only" in "\n".join(look(bench.out).lines)
+    bench.out = bench.folder / "other"
+    assert "warning" not in "\n".join(bench.run(rows[:1], task="train").lines)
+
+
+def test_a_run_that_rejected_every_row_says_so_first(bench: Bench) -> None:
+    long = "one two three " * 40
+    rows = [chat("a", long), chat("b", long), {"id": "c", "messages": 1}]
+    outcome = bench.run(rows)
+    assert outcome.exit_code == 0
+    assert outcome.lines[0].startswith("3 prompts in, 0 rows out")
+    assert outcome.lines[1] == (
+        "warning: every one of 3 prompts was rejected, most often as prompt_too_long; "
+        "--max-rejects 0 makes such a run end with exit code 3"
+    )
+    assert bench.run(max_rejects=0).exit_code == 3
+    bench.out = bench.folder / "other"
+    assert "warning" not in "\n".join(bench.run([*rows, *good_rows(1)]).lines)
+    bench.out = bench.folder / "nothing"
+    assert "warning" not in "\n".join(bench.run([]).lines)
