@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 
@@ -17,6 +17,7 @@ from promptmill.pipeline.model.deepseek_tokens import is_deepseek
 from promptmill.pipeline.render.deepseek import library_version
 from promptmill.schemas import profile
 from promptmill.schemas.bundle import ModelBundle
+from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.shard import Plan
@@ -44,6 +45,9 @@ NOT_IN_THE_BYTES = frozenset(
 
 LIBRARIES = ("promptmill", "tokenizers", "jinja2", "mistral-common", "pyarrow")
 """Their versions may change ids, text or the encoding of a part."""
+
+MOST_DIFFERENCES = 20
+"""Shown of two jobs."""
 
 CLOCK_CALL = "strftime_now"
 """How a template asks for the time."""
@@ -102,6 +106,16 @@ def differences(old: object, new: object, path: str = "") -> Iterator[str]:
         yield from differences(_by_name(old), _by_name(new), path)
     elif old != new:
         yield f"{path}: {_shown(old)} -> {_shown(new)}"
+
+
+def another_job(output: object, lines: Sequence[str]) -> JobError:
+    """The refusal of an output folder whose run differs in `lines`."""
+    shown = "".join(f"\n  {line}" for line in lines[:MOST_DIFFERENCES])
+    more = f"\n  and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
+    return JobError(
+        f"{output} belongs to another job, and nothing was touched. What differs "
+        f"(there -> here):{shown}{more}\nName another output folder, or give the same options."
+    )
 
 
 def _by_name(files: list[object]) -> dict[str, object]:

@@ -23,7 +23,7 @@ from promptmill.schemas.run import RunRecord, RunState
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.duplicates import find_duplicates
 from promptmill.workers.environment import quieten_ray
-from promptmill.workers.fingerprint import differences
+from promptmill.workers.fingerprint import another_job, differences
 from promptmill.workers.input_guard import check_inputs
 from promptmill.workers.job import Job, resolve_job
 from promptmill.workers.leases import Snapshot, Work
@@ -39,7 +39,6 @@ from promptmill.workers.signals import StopSignal
 from promptmill.workers.summary import counted, summary
 from promptmill.workers.work import WorkerSetup
 
-MOST_DIFFERENCES = 20
 MOST_NOTES = 40
 """Notes and warnings that are shown: a cluster in trouble must not flood the log."""
 
@@ -114,13 +113,7 @@ def known_record(job: Job) -> RunRecord | None:
     record = job.folder.read_record()
     if record is None or record.fingerprint == job.fingerprint:
         return record
-    lines = list(differences(record.identity, job.identity))
-    shown = "".join(f"\n  {line}" for line in lines[:MOST_DIFFERENCES])
-    more = f"\n  and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
-    raise JobError(
-        f"{job.folder.root} belongs to another job, and nothing was touched. What differs "
-        f"(there -> here):{shown}{more}\nName another output folder, or give the same options."
-    )
+    raise another_job(job.folder.root, list(differences(record.identity, job.identity)))
 
 
 def _note_failure(job: Job, lock: DriverLock, failure: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,8 @@ from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.redact import redacted
 from promptmill.workers.environment import ONE_THREAD
-from promptmill.workers.fingerprint import NOT_IN_THE_BYTES
+from promptmill.workers.fingerprint import NOT_IN_THE_BYTES, another_job, differences
+from promptmill.workers.output_folder import OutputFolder
 
 RAY_HERE: Final = "auto"
 """The address of the cluster for a job that runs on it."""
@@ -78,6 +80,33 @@ def ship(options: JobOptions) -> Shipped:
     return Shipped(changed, tuple(_warnings(changed)))
 
 
+def check_output(job: Shipped) -> None:
+    """Look for another job's run in the output folder, as far as this machine sees it.
+
+    The job on the cluster does the same once it knows model and input.
+
+    Raises:
+        JobError: its options differ in what decides bytes.
+    """
+    options = job.options
+    if "://" in options.output:
+        return
+    try:
+        record = OutputFolder(Path(options.output)).read_record()
+    except OSError:
+        return  # not seen here
+    there = None if record is None else record.identity.get("options")
+    if not isinstance(there, Mapping):
+        return
+    here = options.model_dump(mode="json", exclude=set(NOT_IN_THE_BYTES))
+    unknown = {"max_model_len"} if options.max_model_len is None else set()
+    if options.chat_template is not None and not _is_text(options.chat_template):
+        unknown.add("chat_template")  # one of the model's, or a file of the cluster's
+    then, now = ({k: v for k, v in one.items() if k not in unknown} for one in (there, here))
+    if lines := list(differences(then, now, "options")):
+        raise another_job(options.output, lines)
+
+
 def read_runtime_env(path: Path | None, wheel: Path) -> JsonObject:
     """The job's runtime environment: the file's, with our wheel and our variables added.
 
@@ -105,9 +134,13 @@ def _absolute(name: str) -> str:
 
 def _template(given: str | None) -> str | None:
     """A template's file as its text; a text, or the name of one of the model's, as it is."""
-    if given is None or any(mark in given for mark in "{}\n") or not Path(given).is_file():
+    if given is None or _is_text(given) or not Path(given).is_file():
         return given
     return Path(given).read_text(encoding="utf-8")
+
+
+def _is_text(template: str) -> bool:
+    return any(mark in template for mark in "{}\n")
 
 
 def _warnings(options: JobOptions) -> list[str]:

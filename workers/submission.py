@@ -24,7 +24,7 @@ from promptmill.schemas.errors import JobError
 from promptmill.schemas.redact import redacted
 from promptmill.workers.environment import TOKEN_HELP
 from promptmill.workers.ray_entry import last_line
-from promptmill.workers.shipping import Shipped, read_runtime_env
+from promptmill.workers.shipping import Shipped, check_output, read_runtime_env
 from promptmill.workers.wheel import pack_wheel
 
 ID: Final = re.compile(r"promptmill-(?P<output>[0-9a-f]{12})-(?P<job>[0-9a-f]{12})-(?P<turn>\d+)")
@@ -101,6 +101,7 @@ class Cluster:
             turns = self._turns(job)
             if (working := self._working(turns)) is not None:
                 return self._attach(working, job)
+            check_output(job)
             mine = [int(m["turn"]) for m in turns if m["job"] == job.job_key]
             turn = max(mine, default=0) + 1
             name = f"promptmill-{job.output_key}-{job.job_key}-{turn}"

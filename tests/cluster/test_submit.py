@@ -82,6 +82,10 @@ def test_a_job_is_followed_to_its_end_and_then_finished(bench: Bench, tmp_path: 
     assert again.returncode == 0, again.stderr
     assert "finished already" in again.stderr
     assert "202 prompts in" in again.stdout
+    other = bench.submit("--rows-per-shard", "50", "--with-text")
+    assert other.returncode == 1
+    assert "belongs to another job" in other.stderr
+    assert "options.with_text: false -> true" in other.stderr
     assert len(bench.jobs()) == 1
 
     cluster, bench.out = bench.parts(bench.out), tmp_path / "here"
@@ -118,7 +122,7 @@ def test_a_second_submit_attaches_and_leaving_does_not_stop_the_job(bench: Bench
     subprocess.run(stop, check=True, capture_output=True, env=bench.head.environment)
     continued = bench.submit()
     assert continued.returncode == 0, continued.stdout + continued.stderr
-    assert len(bench.jobs()) == 2
+    assert len(bench.jobs()) == 2, continued.stdout + continued.stderr
     record = OutputFolder(bench.out).read_record()
     assert record is not None
     assert record.totals is not None

@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from promptmill.pipeline.model.load import load_bundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import EngineName, JobOptions, OnOverlong, Side, Task
 from promptmill.workers.cli.options import as_arguments, takes_job
 from promptmill.workers.environment import ONE_THREAD
-from promptmill.workers.shipping import read_runtime_env, ship
+from promptmill.workers.progress import LineReporter
+from promptmill.workers.run import run
+from promptmill.workers.shipping import check_output, read_runtime_env, ship
 
 WORDS = st.text(min_size=1, max_size=8)
 
@@ -128,3 +131,26 @@ def test_a_file_that_is_no_runtime_environment_is_refused(tmp_path: Path, text: 
     path.write_text(text)
     with pytest.raises(JobError, match="--runtime-env"):
         read_runtime_env(path, tmp_path / "p.whl")
+
+
+def test_a_folder_of_another_job_is_known_here(tmp_path: Path, tiny_models: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": "a", "text": "cat"}\n')
+    model = tiny_models / "chatml"
+    given: dict[str, object] = {
+        "input": (str(tmp_path / "in.jsonl"),),
+        "output": str(tmp_path / "out"),
+        "model": str(model),
+        "text_column": "text",
+        "chat_template": "{{ messages }}",
+    }
+    check_output(ship(job(**given)))
+    with (tmp_path / "log").open("w") as log:
+        run(job(**given, local=True), LineReporter(log))
+    length = load_bundle(job(**given)).derived_max_model_len
+    same = [{}, {"workers": 9, "max_rejects": 3}, {"max_model_len": length}]
+    for options in (*same, {"chat_template": "/of/the/cluster.jinja"}):
+        check_output(ship(job(**given | options)))
+    for options in ({"with_text": True}, {"max_model_len": 9}, {"chat_template": "{{ tools }}"}):
+        (name,) = options
+        with pytest.raises(JobError, match=rf"belongs to another job(.|\n)*options\.{name}: "):
+            check_output(ship(job(**given | options)))
