@@ -146,6 +146,8 @@ def _nowhere(plan: Plan, wanted: Wanted) -> str:
     rows: dict[str, int] = {}
     for shard in plan.shards:
         rows[shard.file.name] = shard.first_row + shard.rows
+    if not rows:
+        return "The input has no rows."
     names = [name for name in rows if wanted.source in (None, name)]
     if not names:
         return f"The input has no file {wanted.source}. It has {_some([*rows])}."

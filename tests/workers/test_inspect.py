@@ -98,6 +98,13 @@ def test_wrong_calls(run_folder: Path) -> None:
     assert "a finished run" in str(nothing.exception)
 
 
+def test_an_input_without_rows(tiny_models: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("")
+    words = ["inspect", "-i", str(tmp_path / "in.jsonl"), "--model", str(tiny_models / "chatml")]
+    done = CliRunner().invoke(app, [*words, "--row", "0"])
+    assert str(done.exception) == "The input has no rows."
+
+
 def test_a_row_of_a_part_by_its_position(run_folder: Path) -> None:
     (part,) = run_folder.glob("out/part-*.parquet")
     for position, row in enumerate(pq.read_table(part).to_pylist()):
