@@ -23,7 +23,7 @@ def summary(totals: RunTotals, ledger: Ledger, folder: OutputFolder) -> Iterator
     if totals.rejects and not totals.rows_ok:
         most = max(totals.rejects, key=totals.rejects.__getitem__)
         yield (
-            f"warning: every one of {prompts} was rejected, most often as {most}; --max-rejects 0 "
+            f"warning: everything was rejected ({prompts}), most often as {most}; --max-rejects 0 "
             "makes such a run end with exit code 3"
         )
     if ledger.unmarked:

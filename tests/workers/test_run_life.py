@@ -316,7 +316,7 @@ def test_a_run_that_rejected_every_row_says_so_first(bench: Bench) -> None:
     assert outcome.exit_code == 0
     assert outcome.lines[0].startswith("3 prompts in, 0 rows out")
     assert outcome.lines[1] == (
-        "warning: every one of 3 prompts was rejected, most often as prompt_too_long; "
+        "warning: everything was rejected (3 prompts), most often as prompt_too_long; "
         "--max-rejects 0 makes such a run end with exit code 3"
     )
     assert bench.run(max_rejects=0).exit_code == 3
