@@ -111,8 +111,11 @@ class RayFleet:
             max_task_retries=-1,  # calls wait for the new one
         )
         least = self._size.range.least if self._fixed else None
+        # Kept as long as the fleet: Ray forgets a large argument that it put aside by itself, and
+        # could then not start the queue again.
+        self._plan = ray.put(self._work)
         self._queue: Handle = queue.remote(
-            self._work, self._setup.job.folder, lease_seconds(), least
+            self._plan, self._setup.job.folder, lease_seconds(), least
         )
         self._shared = ray.put(self._setup)
         if self._address:  # a Ray of our own has nobody who would ask for metrics

@@ -132,6 +132,18 @@ def test_the_queue_dies_and_workers_are_asked_to_go(bench: Bench) -> None:
     bench.check_whole("queue")
 
 
+def test_the_queue_of_a_large_plan_dies(bench: Bench) -> None:
+    run = bench.start("large", "--workers", "2", "--rows-per-shard", "8")
+    run.until(lambda: bench.receipts("large") >= 2)
+    run.kill_process("QueueActor")
+    assert run.wait() == 0, run.text
+    assert "the queue died" in run.text
+    record = OutputFolder(bench.folder / "large").read_record()
+    assert record is not None
+    assert record.totals is not None
+    assert record.totals.rows_ok == ROWS
+
+
 def test_killed_and_stopped_drivers_lose_nothing(bench: Bench) -> None:
     killed = bench.start("drivers", "--workers", "2")
     killed.until(lambda: bench.receipts("drivers") >= 2)
