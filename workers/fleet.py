@@ -45,6 +45,8 @@ SHORT_SECONDS = 30.0
 """After so long with fewer workers than wanted, what is missing is said; then ever more rarely."""
 LOOK_SECONDS = 5.0
 """Between two looks at how large the cluster is."""
+LARGE_PLAN = 1000
+"""Shards. Ray sends arguments of up to 100 KB along."""
 ANSWER_SECONDS = 2.0
 """Without an answer from the queue for so long, the head is looked after, again and again."""
 
@@ -111,9 +113,10 @@ class RayFleet:
             max_task_retries=-1,  # calls wait for the new one
         )
         least = self._size.range.least if self._fixed else None
-        # Kept as long as the fleet: Ray forgets a large argument that it put aside by itself, and
-        # could then not start the queue again.
-        self._plan = ray.put(self._work)
+        # Ray forgets a large argument that it put aside by itself, and could not start the queue
+        # again; what is kept here stays. (Of any that was put aside it says so, hence the bound.)
+        large = len(self._work.shards) > LARGE_PLAN
+        self._plan = ray.put(self._work) if large else self._work
         self._queue: Handle = queue.remote(
             self._plan, self._setup.job.folder, lease_seconds(), least
         )

@@ -31,7 +31,12 @@ def ids_of(folder: Path, encoder: Encoder, options: JobOptions) -> tuple[list[ob
     out = OutputFolder(folder, shards=len(plan.shards))
     out.create()
     queue = JobQueue(Work(plan.shards))
-    Worker("1", queue, encoder, ShardJob(folder=out, options=options, metadata={})).run()
+    Worker(
+        "1",
+        queue,
+        encoder,
+        ShardJob(folder=out, options=options, metadata={"fingerprint": "f" * 64}),
+    ).run()
     snapshot = queue.snapshot()
     assert snapshot.finished
     assert snapshot.totals.rows_ok == ROWS

@@ -79,9 +79,9 @@ def prepare(folder: Path, model: Path, kind: type[Encoder]) -> tuple[Work, Poiso
     plan = plan_input(options)
     out = OutputFolder(folder / "out", shards=len(plan.shards))
     out.create()
-    job = ShardJob(folder=out, options=options, metadata={})
+    job = ShardJob(folder=out, options=options, metadata={"fingerprint": "f" * 64})
     clock = datetime(2026, 1, 1, tzinfo=UTC)
-    return Work(plan.shards), PoisonedSetup(load_bundle(options), job, clock, kind)
+    return Work(plan.shards), PoisonedSetup(load_bundle(options), job, clock, kind=kind)
 
 
 def check(setup: PoisonedSetup, code: str, reason: str) -> None:
