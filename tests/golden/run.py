@@ -25,13 +25,10 @@ from cases import CaseRunner, is_in_group
 from compare import DIFFERENCES, Verdict
 from deepseek import run_deepseek
 from media import run_counts, run_media_case
-from models import Encoders
+from models import SHARED, Encoders
 from sweep import run_sweep
 
 from promptmill.schemas.options import EngineName
-
-HERE = Path(__file__).resolve().parent
-SHARED = HERE.parents[2] / "shared"
 
 
 def main() -> int:
