@@ -94,8 +94,15 @@ CONTENDERS: Final = (
     _plain("plain script, ids + offsets", "offsets"),
     _plain("plain script, ids", "ids"),
     _plain("plain script, ids, fastokens patched in", "fastokens", quick=True),
-    _ours("ours: ids + offsets, Ray, 1 worker", "--workers", "1", everywhere=False),
-    _ours("ours: ids + offsets, Ray, 2 workers", "--workers", "2", everywhere=False),
+    # Small shards: both workers must start in the small run, too.
+    *(
+        _ours(
+            f"ours: ids + offsets, Ray, {workers} worker{'s' * (workers > 1)}",
+            *("--workers", str(workers), "--rows-per-shard", "500"),
+            everywhere=False,
+        )
+        for workers in (1, 2)
+    ),
     _framework("datasets.map, ids", "datasets"),
     _framework("Ray Data map_batches, ids", "ray-data"),
     _framework("datatrove tokens (text rendered before)", "datatrove", "rendered"),
