@@ -60,8 +60,11 @@ def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
         model=job.model,
         revision=job.revision,
         tokenizer_mode=job.tokenizer_mode,
+        max_model_len=1,  # no prompt is measured: that a config names no length does not matter
     )
     bundle = load_bundle(options)
+    for warning in bundle.warnings:
+        say(f"warning: {warning}")
     reader = load_reader(bundle, int(time.time()), thinking=job.thinking, tool_calls=job.tool_calls)
     temporary = job.output.with_name(f".{job.output.name}.tmp")
     try:

@@ -148,7 +148,8 @@ def test_a_file_of_outputs_becomes_batch_lines(
     assert (body["model"], body["usage"]["prompt_tokens"]) == ("mine", 11)
     assert [line["response"]["status_code"] for line in lines[1:]] == [400, 400]
     assert all(line["error"]["code"] == "invalid_request" for line in lines[1:])
-    assert said[0].startswith("1 answers, 2 errors")
+    assert said[:-1] == [f"warning: {warning}" for warning in bundle.warnings] != []
+    assert said[-1].startswith("1 answers, 2 errors")
     assert [path.name for path in target.parent.iterdir()] == ["out.jsonl"]
     before = target.read_bytes()
     with pytest.raises(JobError, match="is there already, and nothing was touched"):
