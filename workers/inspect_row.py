@@ -67,7 +67,7 @@ def inspect_row(options: JobOptions, wanted: Wanted) -> Inspected:
         wanted: the row.
 
     Raises:
-        JobError: there is no such row, or the model or the input cannot be used.
+        JobError: there is no such row, it is blank, or the model or the input cannot be used.
     """
     if options.model:
         clock = options.clock or datetime.now(UTC).astimezone()
@@ -93,7 +93,10 @@ def _encoder(options: JobOptions, clock: datetime) -> Encoder:
 
 
 def _inspected(row: RawRow, prompts: list[Explanation], notes: Sequence[str] = ()) -> Inspected:
-    return Inspected(prompts, f"{row.source} row {row.row_index}", notes)
+    place = f"{row.source} row {row.row_index}"
+    if not prompts:
+        raise JobError(f"{place} is a blank line, which gives no prompt. Name another row.")
+    return Inspected(prompts, place, notes)
 
 
 def _run_of(options: JobOptions) -> tuple[FinishedRun, StoredPart | None]:

@@ -105,6 +105,15 @@ def test_an_input_without_rows(tiny_models: Path, tmp_path: Path) -> None:
     assert str(done.exception) == "The input has no rows."
 
 
+def test_a_blank_line(tiny_models: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n" + json.dumps(ROWS[0]) + "\n")
+    words = ["inspect", "-i", str(tmp_path / "in.jsonl"), "--model", str(tiny_models / "chatml")]
+    done = CliRunner().invoke(app, [*words, "--row", "0"])
+    assert str(done.exception) == (
+        "in.jsonl row 0 is a blank line, which gives no prompt. Name another row."
+    )
+
+
 def test_a_row_of_a_part_by_its_position(run_folder: Path) -> None:
     (part,) = run_folder.glob("out/part-*.parquet")
     for position, row in enumerate(pq.read_table(part).to_pylist()):
