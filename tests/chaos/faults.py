@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from command import Command
 from nodes import Cluster
-from processes import Command, below, send, titled
+from processes import below, send, titled
 
 from promptmill.workers.queue_actor import QueueActor
 from promptmill.workers.render_worker import RenderWorker

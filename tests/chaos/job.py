@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from command import CLI
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MODEL: Final = ROOT / "static" / "demo" / "model"
@@ -32,7 +32,7 @@ class Job:
 
     def words(self, out: Path | str, *more: str) -> list[str]:
         """The command line."""
-        start = [sys.executable, "-m", "promptmill.workers.cli", "run", "-o", str(out)]
+        start = [*CLI, "run", "-o", str(out)]
         inputs = [word for given in self.inputs for word in ("-i", given)]
         return [*start, *inputs, "--model", str(MODEL), *self.options, *more]
 

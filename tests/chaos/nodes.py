@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Final
 
 import psutil
-from processes import LOOK_SECONDS, Command, below, send
+from command import Command
+from processes import LOOK_SECONDS, below, send
 
 NETWORK: Final = "10.99.7"
 PORT: Final = 6379

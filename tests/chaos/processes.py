@@ -1,15 +1,13 @@
-"""Commands under test as processes, and the processes that they start."""
+"""The processes that commands under test start."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import psutil
@@ -22,47 +20,6 @@ HELPERS: Final = ("ray::DashboardAgent", "ray::RuntimeEnvAgent", "log_monitor", 
 def adopt_orphans() -> None:
     """Let processes whose parent dies become children of this one (Linux), so none is missed."""
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-class Command:
-    """A command in a session of its own, its log in a file.
-
-    Args:
-        words: the command.
-        log: for both of its outputs.
-        env: added to the environment.
-    """
-
-    def __init__(self, words: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
-        self.log = log
-        with log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                words,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **env},
-                start_new_session=True,
-            )
-
-    @property
-    def text(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    @property
-    def ended(self) -> bool:
-        return self.process.poll() is not None
-
-    def wait(self, seconds: float) -> int:
-        """The exit code; negative for a signal."""
-        return self.process.wait(timeout=seconds)
-
-    def until(self, condition: Callable[[], object], seconds: float = 300) -> None:
-        """Wait for something that happens while the command runs."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert not self.ended, f"ended too soon:\n{self.text}"
-            assert time.monotonic() < end, f"waited {seconds} s in vain:\n{self.text}"
-            time.sleep(LOOK_SECONDS)
 
 
 def below(pid: int) -> list[psutil.Process]:

@@ -21,22 +21,23 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 
 import faults
 from check import Expected, Miss, check, expected
+from command import Command
 from faults import Disk, Fault, Scene
 from job import Job, make_job
 from nodes import Cluster, namespaces_work
 from outputs import FolderOutput, Output, StoreOutput
-from processes import LOOK_SECONDS, Command, adopt_orphans, end_all
-
-if TYPE_CHECKING:
-    from s3_server import S3Server
+from processes import LOOK_SECONDS, adopt_orphans, end_all
+from s3_server import S3Server, s3_server
 
 ROWS: Final = 4000
 SHARDS: Final = 40
@@ -125,7 +126,7 @@ class Round:
                 cluster = stack.enter_context(Cluster(self._folder / "c", env=env))
                 env |= cluster.env
             if self.where is Where.STORE:
-                self._store = stack.enter_context(_store())
+                self._store = stack.enter_context(s3_server())
                 env |= self._store.environment
                 self._out = StoreOutput(self._store, self._folder / "copy")
             starts = self._chance.randint(1, MOST_STARTS)
@@ -220,13 +221,6 @@ def _disk(folder: Path, stack: ExitStack) -> Disk | None:
         return None
     stack.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=False)
     return Disk(folder)
-
-
-def _store() -> AbstractContextManager[S3Server]:
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
-    from s3_server import s3_server  # the tests' own
-
-    return s3_server()
 
 
 def main() -> int:

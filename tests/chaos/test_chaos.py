@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from check import Miss, check, expected
+from command import Command
 from job import make_job
-from processes import Command
 
 HERE = Path(__file__).resolve().parent
 

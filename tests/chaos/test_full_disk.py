@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from check import check, expected
+from command import Command
 from job import make_job
-from processes import Command
 
 SMALL, ROOMY = "size=600k", "size=64m"
 ENV = {"PROMPTMILL_CACHE": "off"}

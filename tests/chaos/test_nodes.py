@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from check import Expected, check, expected
+from command import Command
 from job import Job, make_job
 from nodes import Cluster, Node, namespaces_work
-from processes import Command, adopt_orphans, end_all
+from processes import adopt_orphans, end_all
 from skew import skewed
 
 pytestmark = [

@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command import CLI, Command
 from s3_server import Bucket, S3Server
 
 ROWS, SHARDS = 600, 12
-
-
-class Command:
-    """`promptmill` as a process of its own."""
-
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        self.log = folder / f"log-{time.monotonic_ns()}"
-        scratch = folder / "tmp"
-        scratch.mkdir(exist_ok=True)
-        with self.log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "promptmill.workers.cli", *arguments],
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env=os.environ | {"TMPDIR": str(scratch)} | environment,
-            )
-
-    @property
-    def text(self) -> str:
-        return self.log.read_text()
-
-    def wait(self) -> int:
-        return self.process.wait(timeout=300)
-
-    def until(self, condition: Callable[[], object]) -> None:
-        while not condition():
-            assert self.process.poll() is None, f"ended too soon:\n{self.text}"
-            time.sleep(0.02)
 
 
 class Bench:
@@ -54,14 +23,14 @@ class Bench:
         bucket.put("in/rows.jsonl", rows())
 
     def start(self, *options: str, **environment: str) -> Command:
-        return Command(self.folder, *self.arguments(*options), **environment)
+        return promptmill(self.folder, *self.arguments(*options), **environment)
 
     def arguments(self, *options: str) -> list[str]:
         source = f"s3://{self.bucket.name}/in/rows.jsonl"
         return ["run", "-i", source, "-o", self.out, *job(self.model), *options]
 
     def promptmill(self, *arguments: str) -> str:
-        command = Command(self.folder, *arguments)
+        command = promptmill(self.folder, *arguments)
         assert command.wait() == 0, command.text
         return command.text
 
@@ -92,6 +61,13 @@ class Bench:
         assert self.bucket.uploads() == []
 
 
+def promptmill(folder: Path, *arguments: str, **environment: str) -> Command:
+    scratch = folder / "tmp"
+    scratch.mkdir(exist_ok=True)
+    log = folder / f"log-{time.monotonic_ns()}"
+    return Command([*CLI, *arguments], log, {"TMPDIR": str(scratch)} | environment)
+
+
 def rows() -> bytes:
     made = [
         {"id": f"g{i}", "messages": [{"role": "user", "content": f"hello world {i} " * 20}]}
@@ -112,7 +88,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Path:
     source, out = folder / "rows.jsonl", folder / "out"
     source.write_bytes(rows())
     options = ["run", "-i", str(source), "-o", str(out), *job(tiny_models / "chatml"), "--local"]
-    command = Command(folder, *options)
+    command = promptmill(folder, *options)
     assert command.wait() == 0, command.text
     return out
 

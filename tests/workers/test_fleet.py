@@ -6,59 +6,17 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+from command import CLI, Command
 
 from promptmill.workers.output_folder import OutputFolder
 
 pytestmark = pytest.mark.ray
 
 ROWS, SHARDS = 20_000, 100
-
-
-class Command:
-    """`promptmill run` as a process of its own, its log in a file."""
-
-    def __init__(self, arguments: list[str], log: Path) -> None:
-        self.log = log
-        with log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "promptmill.workers.cli", *arguments],
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def text(self) -> str:
-        return self.log.read_text()
-
-    def wait(self) -> int:
-        return self.process.wait(timeout=300)
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Wait for something that happens while the command runs."""
-        while not condition():
-            assert self.process.poll() is None, f"ended too soon:\n{self.text}"
-            time.sleep(0.02)
-
-    def kill_process(self, title: str) -> None:
-        """Kill a process of the command's Ray."""
-        (found,) = [
-            process
-            for process in psutil.Process(self.process.pid).children(recursive=True)
-            if title in " ".join(process.cmdline())
-        ]
-        found.kill()
-
-    def worker_pids(self) -> list[int]:
-        return [int(pid) for pid in re.findall(r"worker \d+ on \S+ \(process (\d+)\)", self.text)]
 
 
 class Bench:
@@ -76,7 +34,7 @@ class Bench:
         self.started += 1
         arguments = ["run", "-i", str(self.source), "-o", str(self.folder / out)]
         arguments += ["--model", str(self.model), "--rows-per-shard", str(ROWS // SHARDS)]
-        return Command([*arguments, *options], self.folder / f"log{self.started}")
+        return Command([*CLI, *arguments, *options], self.folder / f"log{self.started}")
 
     def receipts(self, out: str) -> int:
         return len(list((self.folder / out / "_promptmill" / "receipts").glob("*.json")))
@@ -108,12 +66,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Bench:
 
 def test_killed_workers_are_replaced(bench: Bench) -> None:
     run = bench.start("workers", "--workers", "2")
-    run.until(lambda: len(run.worker_pids()) == 2 and bench.receipts("workers"))
-    for pid in run.worker_pids():
+    run.until(lambda: len(_worker_pids(run)) == 2 and bench.receipts("workers"))
+    for pid in _worker_pids(run):
         os.kill(pid, signal.SIGKILL)
     assert run.wait() == 0, run.text
     assert len(re.findall(r"^worker \d+ died$", run.text, re.M)) == 2
-    assert len(run.worker_pids()) > 2
+    assert len(_worker_pids(run)) > 2
     assert len(run.text.splitlines()) < 100
     assert "Traceback" not in run.text
     bench.check_whole("workers")
@@ -121,10 +79,10 @@ def test_killed_workers_are_replaced(bench: Bench) -> None:
 
 def test_the_queue_dies_and_workers_are_asked_to_go(bench: Bench) -> None:
     run = bench.start("queue", "--workers", "1:2")
-    run.until(lambda: len(run.worker_pids()) == 2 and bench.receipts("queue"))
-    run.kill_process("ray::QueueActor")
+    run.until(lambda: len(_worker_pids(run)) == 2 and bench.receipts("queue"))
+    _kill_process(run, "ray::QueueActor")
     run.until(lambda: "the queue died" in run.text)
-    os.kill(run.worker_pids()[0], signal.SIGTERM)
+    os.kill(_worker_pids(run)[0], signal.SIGTERM)
     assert run.wait() == 0, run.text
     assert "asked to go" in run.text
     assert "died" not in run.text.replace("the queue died", "")
@@ -135,7 +93,7 @@ def test_the_queue_dies_and_workers_are_asked_to_go(bench: Bench) -> None:
 def test_the_queue_of_a_large_plan_dies(bench: Bench) -> None:
     run = bench.start("large", "--workers", "2", "--rows-per-shard", "8")
     run.until(lambda: bench.receipts("large") >= 2)
-    run.kill_process("QueueActor")
+    _kill_process(run, "QueueActor")
     assert run.wait() == 0, run.text
     assert "the queue died" in run.text
     record = OutputFolder(bench.folder / "large").read_record()
@@ -153,7 +111,7 @@ def test_killed_and_stopped_drivers_lose_nothing(bench: Bench) -> None:
     before = bench.receipts("drivers")
 
     stopped = bench.start("drivers", "--workers", "2")
-    stopped.until(lambda: stopped.worker_pids() and bench.receipts("drivers") > before)
+    stopped.until(lambda: _worker_pids(stopped) and bench.receipts("drivers") > before)
     stopped.process.terminate()
     assert stopped.wait() == 128 + signal.SIGTERM, stopped.text
     assert "taking over" in stopped.text
@@ -176,8 +134,22 @@ def test_a_frozen_worker_is_given_up(bench: Bench) -> None:
 def _frozen(bench: Bench, out: str) -> str:
     """A run whose first worker stops to move. Between two shards nobody misses it."""
     run = bench.start(out, "--workers", "2")
-    run.until(lambda: len(run.worker_pids()) == 2 and bench.receipts(out))
-    os.kill(run.worker_pids()[0], signal.SIGSTOP)
+    run.until(lambda: len(_worker_pids(run)) == 2 and bench.receipts(out))
+    os.kill(_worker_pids(run)[0], signal.SIGSTOP)
     assert run.wait() == 0, run.text
     bench.check_whole(out)
     return run.text
+
+
+def _worker_pids(run: Command) -> list[int]:
+    return [int(pid) for pid in re.findall(r"worker \d+ on \S+ \(process (\d+)\)", run.text)]
+
+
+def _kill_process(run: Command, title: str) -> None:
+    """Kill a process of the run's Ray."""
+    (found,) = [
+        process
+        for process in psutil.Process(run.process.pid).children(recursive=True)
+        if title in " ".join(process.cmdline())
+    ]
+    found.kill()
