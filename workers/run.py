@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from signal import Signals
@@ -30,13 +30,14 @@ from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.ledger import Ledger, read_ledger, sound_ledger
 from promptmill.workers.local import LocalFleet
 from promptmill.workers.logs import RUN_LENGTH, LogFormat, about
+from promptmill.workers.outcome import Outcome, outcome
 from promptmill.workers.pace import Pacer
-from promptmill.workers.packs import has_packs, pack, pack_lines
+from promptmill.workers.packs import has_packs, pack
 from promptmill.workers.progress import Reporter
 from promptmill.workers.report import leave_report
 from promptmill.workers.shard_job import ShardJob
 from promptmill.workers.signals import StopSignal
-from promptmill.workers.summary import counted, summary
+from promptmill.workers.summary import counted
 from promptmill.workers.work import WorkerSetup
 
 MOST_NOTES = 40
@@ -54,17 +55,6 @@ class Fleet(Protocol):
 
     def close(self) -> None:
         """End the workers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended."""
-
-    exit_code: int
-    lines: tuple[str, ...]
-    """For a person to read."""
-    run: str = ""
-    """The run's name in logs and metrics."""
 
 
 def run(options: JobOptions, reporter: Reporter, log_format: LogFormat = LogFormat.TEXT) -> Outcome:
@@ -132,17 +122,6 @@ def _leave(job: Job, lock: DriverLock, reporter: Reporter) -> None:
             lock.release()
     except (JobError, OSError) as error:
         reporter.say(f"warning: {job.folder.root} could not be left tidy: {error}")
-
-
-def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome:
-    """The ending of a finished run."""
-    assert record.totals is not None
-    limit, rejected = job.options.max_rejects, record.totals.rows_rejected
-    too_many = limit is not None and rejected > limit
-    said = [*lines, *summary(record.totals, ledger, job.folder), *pack_lines(job)]
-    if too_many:
-        said.append(f"{rejected:,} rejects are more than --max-rejects {limit}: exit code 3")
-    return Outcome(3 if too_many else 0, tuple(said))
 
 
 class _Run:

@@ -1,8 +1,7 @@
 """One attempt at one shard: read, encode, write, publish. The same with and without Ray.
 
-Everything goes to temporary names that carry the attempt; then the part, the rejects and, last,
-the receipt are published, each only if nothing stands there yet. A shard is committed when its
-receipt stands.
+Everything goes to temporary names first (`shard_files.py`). A shard is committed when its receipt
+stands, which is published last.
 """
 
 from __future__ import annotations
@@ -12,37 +11,25 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import msgspec
 
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.engines.base import EngineMismatch
-from promptmill.pipeline.read.files import HashedFile, blocks
 from promptmill.pipeline.read.rows import ShardReader
-from promptmill.pipeline.storage.place import Place
-from promptmill.pipeline.write.names import new_attempt, temporary_name
+from promptmill.pipeline.write.names import new_attempt
 from promptmill.pipeline.write.parts import PartWriter
-from promptmill.pipeline.write.publish import publish
 from promptmill.pipeline.write.rejects import RejectWriter
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.request import EncodedBatch, RawRow, Reject
-from promptmill.schemas.run import (
-    EngineUse,
-    Receipt,
-    RejectExample,
-    Totals,
-    WrittenFile,
-)
+from promptmill.schemas.run import EngineUse, Receipt, RejectExample, Totals
 from promptmill.workers.batches import BATCH_ROWS, batches
 from promptmill.workers.counts import add_examples, batch_totals
 from promptmill.workers.figures import FigureCounter
 from promptmill.workers.leases import Blame, Failure, Lease, RowRange
 from promptmill.workers.logs import RUN_LENGTH
 from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.shard_files import LeaseLost, ShardFiles
 from promptmill.workers.trial import Trial
 
 log = logging.getLogger(__name__)
@@ -50,7 +37,6 @@ log = logging.getLogger(__name__)
 AHEAD_SECONDS = 1.0
 AHEAD_ROWS = 4 * BATCH_ROWS
 """What is announced at once at most: after a death all of it is gone through row by row."""
-HASH_BLOCK_BYTES = 1 << 20
 
 Begin = Callable[[RowRange | None, Totals], bool]
 """Told before rows are taken which ones come and what is done; False: the lease is void."""
@@ -60,10 +46,6 @@ DEEDS = {
     ErrorCode.WORKER_CRASHED: "ended its worker process",
     ErrorCode.MEMORY_EXCEEDED: "needed more memory than a worker may take",
 }
-
-
-class LeaseLost(Exception):
-    """Someone else has this shard now, or the run stops: give up, publish nothing."""
 
 
 class EncodeFailed(Exception):
@@ -129,7 +111,7 @@ class _Attempt:
     ) -> None:
         self._lease, self._encoder, self._job, self._begin = lease, encoder, job, begin
         self._trial = trial
-        self._attempt = new_attempt()
+        self._files = ShardFiles(job.folder, lease.shard.index, new_attempt())
         self._totals = Totals()
         self._examples: dict[str, RejectExample] = {}
         self._figures = FigureCounter(job.folder.shards, content=job.options.report_content)
@@ -141,14 +123,13 @@ class _Attempt:
 
     def run(self) -> Receipt:
         """See `run_shard`."""
-        folder, options, shard = self._job.folder, self._job.options, self._lease.shard
-        part_path, rejects_path = folder.part(shard.index), folder.rejects(shard.index)
+        files, options, shard = self._files, self._job.options, self._lease.shard
         reader = ShardReader(shard, options)
         with (
             PartWriter(
-                self._temporary(part_path), options=options, metadata=self._job.metadata
+                files.temporary(files.part), options=options, metadata=self._job.metadata
             ) as part,
-            RejectWriter(self._temporary(rejects_path)) as rejects,
+            RejectWriter(files.temporary(files.rejects)) as rejects,
         ):
             for encoded in self._encoded(reader):
                 with self._watch.step("write"):
@@ -157,16 +138,16 @@ class _Attempt:
             self._announce(None)
             with self._watch.step("write"):
                 part_info, rejects_info = part.close(), rejects.close()
-            written = self._publish(part_path, part_info.bytes, part_info.sha256)
+            written = files.publish(files.part, part_info.bytes, part_info.sha256)
             refused = None
             if rejects_info.rows:
-                refused = self._publish(rejects_path, rejects_info.bytes, rejects_info.sha256)
+                refused = files.publish(files.rejects, rejects_info.bytes, rejects_info.sha256)
             else:
                 rejects.abort()
-                rejects_path.unlink(missing_ok=True)  # a dead attempt's
+                files.rejects.unlink(missing_ok=True)  # a dead attempt's
         receipt = Receipt(
             shard=shard.index,
-            attempt=self._attempt,
+            attempt=files.attempt,
             totals=self._spent(reader, part_info.bytes + rejects_info.bytes),
             part=written,
             rejects=refused,
@@ -178,7 +159,7 @@ class _Attempt:
             engine=self._engine_use(),
             worker=f"{socket.gethostname()}/{os.getpid()}",
         )
-        return self._commit(receipt)
+        return files.commit(receipt)
 
     def _spent(self, reader: ShardReader, written: int) -> Totals:
         """The totals, with what the shard cost."""
@@ -267,24 +248,6 @@ class _Attempt:
                 f"({error.code}): {error.message}"
             )
 
-    def _temporary(self, final: Place) -> Path:
-        return self._job.folder.temporary / temporary_name(final.name, self._attempt)
-
-    def _publish(self, final: Place, size: int, sha256: str) -> WrittenFile:
-        """Give a file its name. What stands there without a receipt is of a dead attempt."""
-        if final.exists() and _sha256(final) != sha256:
-            if self._job.folder.read_receipt(self._lease.shard.index) is not None:
-                raise LeaseLost  # committed by another attempt while this one was cut off
-            final.unlink()
-        publish(self._temporary(final), final)
-        return WrittenFile(final.name, size, sha256)
-
-    def _commit(self, receipt: Receipt) -> Receipt:
-        final = self._job.folder.receipt(receipt.shard)
-        if self._job.folder.add(final, msgspec.json.encode(receipt)):
-            return receipt
-        return self._job.folder.read_receipt(receipt.shard) or receipt
-
 
 def _untouched(row: RawRow, blame: Blame) -> Reject:
     """A row that ended attempts, alone in its batch."""
@@ -294,10 +257,3 @@ def _untouched(row: RawRow, blame: Blame) -> Reject:
         "and at the media it names; the worker's log may say more."
     )
     return Reject(row, RowError(blame.code, message))
-
-
-def _sha256(place: Place) -> str:
-    with closing(HashedFile(place.open("rb"))) as file:
-        for _ in blocks(file, HASH_BLOCK_BYTES):
-            pass
-        return file.sha256()

@@ -23,7 +23,8 @@ from promptmill.workers.departure import Departure, HandedBack
 from promptmill.workers.heartbeat import Heartbeat
 from promptmill.workers.leases import Failure, Lease, Order, RowRange, ShardQueue
 from promptmill.workers.logs import LogFormat, about
-from promptmill.workers.shard_job import EncodeFailed, LeaseLost, ShardJob, run_shard
+from promptmill.workers.shard_files import LeaseLost
+from promptmill.workers.shard_job import EncodeFailed, ShardJob, run_shard
 from promptmill.workers.trial import Trial
 from promptmill.workers.tuning import calm_collector
 

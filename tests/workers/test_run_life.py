@@ -15,9 +15,10 @@ from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.run import RunRecord
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.leases import Snapshot
+from promptmill.workers.outcome import Outcome
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.pace import Pace
-from promptmill.workers.run import Outcome, run
+from promptmill.workers.run import run
 from promptmill.workers.status import look
 
 Row = dict[str, Json]

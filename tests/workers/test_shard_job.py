@@ -19,7 +19,8 @@ from promptmill.schemas.run import Receipt, Totals
 from promptmill.schemas.shard import Shard
 from promptmill.workers.leases import Blame, Lease, RowRange
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.shard_job import LeaseLost, ShardJob, run_shard
+from promptmill.workers.shard_files import LeaseLost
+from promptmill.workers.shard_job import ShardJob, run_shard
 
 ROWS = 40
 
