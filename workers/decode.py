@@ -38,12 +38,15 @@ class DecodeJob:
     """For rows that do not say how they are to be read; see `DeepseekReader`."""
 
 
-def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
+def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
     """Decode everything.
 
     Args:
         job: what and how.
-        say: takes warnings of the model, and the counts at the end.
+        warn: takes what was odd about the model.
+
+    Returns:
+        What was counted, in words.
 
     Raises:
         JobError: the model, the input or the output cannot be used; nothing is left behind.
@@ -64,7 +67,7 @@ def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
     )
     bundle = load_bundle(options)
     for warning in bundle.warnings:
-        say(f"warning: {warning}")
+        warn(warning)
     reader = load_reader(bundle, int(time.time()), thinking=job.thinking, tool_calls=job.tool_calls)
     temporary = job.output.with_name(f".{job.output.name}.tmp")
     try:
@@ -78,7 +81,7 @@ def decode_outputs(job: DecodeJob, say: Callable[[str], None]) -> None:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
-    say(
+    return (
         f"{counts['answers']:,} answers, {counts['errors']:,} errors; {counts['tokens']:,} ids, "
         f"{counts['unknown']:,} of them unknown; {counts['incomplete']:,} answers ended inside a "
         "character"

@@ -73,7 +73,7 @@ def _text(text: str) -> str:
 
 def _title(inspected: Inspected) -> str:
     names = [one.custom_id for one in inspected.prompts]
-    return " to ".join(dict.fromkeys((names[0], names[-1]))) if names else "a blank line"
+    return " to ".join(dict.fromkeys((names[0], names[-1])))
 
 
 def _name(one: Explanation, inspected: Inspected) -> str:

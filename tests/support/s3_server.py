@@ -192,11 +192,9 @@ def s3_server() -> Iterator[S3Server]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        port = next(
-            int(found[1])
-            for line in process.stderr
-            if (found := re.search(r"Running on http://127\.0\.0\.1:(\d+)", line))
-        )
+        running = re.compile(r"Running on http://127\.0\.0\.1:(\d+)")
+        port = next((int(m[1]) for line in process.stderr if (m := running.search(line))), None)
+        assert port is not None, "moto's server does not start: is it installed?"
         reader = threading.Thread(target=process.stderr.read)
         reader.start()
         server = S3Server(backend=port)

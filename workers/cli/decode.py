@@ -47,4 +47,4 @@ def decode(
         thinking=thinking,
         tool_calls=tool_calls,
     )
-    decode_outputs(job, VOICE.say)
+    VOICE.say(decode_outputs(job, VOICE.warn))

@@ -32,5 +32,5 @@ def export(
 
     done = write(output, to, destination)
     for note in done.notes:
-        typer.echo(f"warning: {note}", err=True)
+        VOICE.warn(note)
     VOICE.say(f"{counted(done.rows, 'row')}, {counted(done.tokens, 'token')}: {destination}")

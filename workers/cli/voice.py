@@ -42,6 +42,10 @@ class Voice:
         if not self.quiet:
             typer.echo(line)
 
+    def warn(self, what: str) -> None:
+        """Print a warning, also where it is to be quiet."""
+        typer.echo(f"warning: {what}", err=True)
+
 
 VOICE = Voice()
 """Of this process."""
