@@ -2,7 +2,7 @@
 
 A batch goes to the engine in one call; a row it cannot take is told from the others and loses
 only itself. What the server's tokenizer call does by itself, counting the special tokens it adds
-(RULES 2.5), is done here; every other cut is in `fit.py`.
+(`get_encode_kwargs`), is done here; every other cut is in `fit.py`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from promptmill.schemas.options import Side
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerFacts:
-    """What the rules ask of a tokenizer, as the server derives it (RULES 4.1)."""
+    """What the rules ask of a tokenizer, as the server (`tokenizers/hf.py`) derives it."""
 
     max_chars_per_token: int
     """Code points of the longest vocabulary entry; bounds the characters of a prompt."""
@@ -76,7 +76,7 @@ class ModelBundle:
     model_vocab_size: int | None = None
     """vocab_size of the text config: the second bound on ids."""
     derived_max_model_len: int
-    """Context length where the user gives none (RULES 1a)."""
+    """Context length where the user gives none, in ids."""
     warnings: tuple[str, ...] = ()
     """What loading noticed; said once at the start."""
 

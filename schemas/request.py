@@ -54,7 +54,7 @@ class RawRow:
 
 
 class Endpoint(StrEnum):
-    """Which server endpoint a row would go to; decides defaults (RULES 2.8)."""
+    """Which server endpoint a row would go to; decides defaults (see `pipeline/limits.py`)."""
 
     CHAT = "chat"
     COMPLETION = "completion"

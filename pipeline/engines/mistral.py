@@ -64,7 +64,7 @@ class Mistral:
         """BOS in front of a text, nothing behind it."""
 
     def encode(self, texts: Sequence[str], *, offsets: bool) -> FlatTokens:
-        """Ids of plain text, where control spellings stay text; there are no offsets (RULES 3).
+        """Ids of plain text, where control spellings stay text; there are no offsets, as online.
 
         Raises:
             RowError: a text cannot be encoded.

@@ -117,7 +117,7 @@ class MediaRule(Generic[Info]):
     expand: Callable[[Info, Site], Replacement]
     """Raises RowError where the model's processor would refuse the item."""
     placeholder: str | None
-    """What the chat layer inserts for an item (RULES 7.1); None: nothing."""
+    """What the chat layer inserts for an item (`get_placeholder_str`); None: nothing."""
     target: str
     """The text that is replaced; "": the replacement goes before the whole prompt."""
     target_ids: tuple[int, ...] | None = None

@@ -1,4 +1,7 @@
-"""The second truncation: a media item is kept whole or the row is refused (RULES 7.4)."""
+"""The second truncation: a media item is kept whole or the row is refused.
+
+Profile rule (vLLM 0.33.0, `_truncate_expanded_prompt` of `renderers/base.py`).
+"""
 
 from __future__ import annotations
 

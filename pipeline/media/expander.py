@@ -81,7 +81,7 @@ class Expander:
         self._sizer.fetch(items)
 
     def placeholder(self, modality: Modality, index: int) -> str | None:
-        """What the chat layer inserts for an item (RULES 7.1); None: nothing.
+        """What the chat layer inserts for an item; None: nothing.
 
         Args:
             modality: of the item.

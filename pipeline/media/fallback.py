@@ -1,7 +1,8 @@
 """Placeholders that are ordinary text and grew together with their neighbours in tokenizing.
 
-As served (RULES 7.3): the prompt is decoded, its placeholders are replaced as text, the whole is
-encoded again and the contents are looked for in the new ids.
+Profile rule (vLLM 0.33.0, `multimodal/processing/processor.py`): the prompt is decoded, its
+placeholders are replaced as text, the whole is encoded again and the contents are looked for in the
+new ids.
 """
 
 from __future__ import annotations

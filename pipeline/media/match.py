@@ -1,4 +1,7 @@
-"""Which placeholder belongs to which item: the server's search order (RULES 7.3)."""
+"""Which placeholder belongs to which item: the server's search order.
+
+Profile rule (vLLM 0.33.0, `multimodal/processing/processor.py`).
+"""
 
 from __future__ import annotations
 

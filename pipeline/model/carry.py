@@ -53,7 +53,7 @@ def carry(
 
 
 def _facts(tokenizer: PreTrainedTokenizerBase) -> TokenizerFacts:
-    """As the server derives them (RULES 4.1)."""
+    """As the server derives them (vLLM 0.33.0, `tokenizers/hf.py`)."""
     vocab = tokenizer.get_vocab()
     return TokenizerFacts(
         max_chars_per_token=max(map(len, vocab)),

@@ -1,7 +1,7 @@
 """Hugging Face tokenizers, loaded through AutoTokenizer as the server loads them.
 
-Profile rule (RULES 4): config.json decides the tokenizer's class together with
-tokenizer_config.json, so tokenizer.json alone may give other ids.
+Profile rule (vLLM 0.33.0, `tokenizers/registry.py`): config.json decides the tokenizer's class
+together with tokenizer_config.json, so tokenizer.json alone may give other ids.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The context length: derived from a model's files as the server does, or given.
 
-Profile rule (RULES 1a). Lengths are ids.
+Profile rule (vLLM 0.33.0, `config/model.py`). Lengths are ids.
 """
 
 from __future__ import annotations

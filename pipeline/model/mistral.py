@@ -43,7 +43,7 @@ def load_mistral(folder: ModelFolder, config: ModelConfig, side: Side) -> Loaded
 
 
 def _facts(path: Path, side: Side) -> TokenizerFacts:
-    """As the server derives them: sizes and special ids of the whole vocabulary (RULES 4.1)."""
+    """As the server's `MistralTokenizer` has them: of the whole vocabulary."""
     with collected_notes():
         try:
             tokenizer = MistralTokenizer.from_file(path).instruct_tokenizer.tokenizer

@@ -38,7 +38,7 @@ _MODE_OF_ARCHITECTURE = {
     "DeepseekV41ForCausalLM": "deepseek_v41",
     "Inkling*": "inkling",
 }
-"""Profile rule (RULES 4): architectures that decide the mode, as shell patterns."""
+"""By architecture, as a shell pattern. Profile rule (vLLM 0.33.0, `config/model.py`)."""
 
 
 def register(mode: str, loader: Loader) -> None:

@@ -55,7 +55,7 @@ def as_given(request: Request, *, mask_wanted: bool = False) -> Rendered | None:
     """
     match request.prompt:
         case TokensPrompt(token_ids=ids):
-            # Ids that came with a chat body are used as they are (RULES 6).
+            # Ids that came with a chat body are used as they are.
             return Rendered(token_ids=ids, verbatim=request.endpoint is Endpoint.CHAT)
         case TextPrompt(text=text):
             return Rendered(text=text, assistant_spans=((0, len(text)),) if mask_wanted else None)

@@ -1,8 +1,8 @@
 """Whether a template wants message content as a string or as a list of parts.
 
-Profile rule (vLLM 0.33.0, RULES 5.2): a template wants parts where one of its loops runs over the
-content of a message. What counts as a message and as its content is read off the syntax tree,
-without regard to scopes.
+Profile rule (vLLM 0.33.0, `renderers/hf.py`): a template wants parts where one of its loops runs
+over the content of a message. What counts as a message and as its content is read off the syntax
+tree, without regard to scopes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`continue_final_message`: a prompt that ends inside its last message.
 
-Profile rule (transformers 5.20, RULES 5.5): a tag goes to the end of the last content, and the
-rendered text is cut where the tag stands.
+Profile rule (transformers 5.20, `apply_chat_template`): a tag goes to the end of the last content,
+and the rendered text is cut where the tag stands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The messages of a request as the template sees them.
 
-Profile rule (vLLM 0.33.0, RULES 6 and 7.2): a template gets new dictionaries with only the keys
-made here, and content as a string or as a list of parts, as the template's content format wants.
+Profile rule (vLLM 0.33.0, `renderers/chat_utils/`): a template gets new dictionaries with only the
+keys made here, and content as a string or as a list of parts, as its content format wants.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Developer messages for templates that do not know the role.
 
-Profile rule (vLLM 0.33.0, RULES 5.3).
+Profile rule (vLLM 0.33.0, `renderers/hf.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Chats of gpt-oss models in OpenAI's harmony format, which the server writes without a template.
 
-Profile rule (RULES 6, last bullets): templates, truncation and length checks are passed by. Only
-what was checked against the server's ids is rendered: instructions first, then user and assistant
-text. Tools and reasoning are refused rather than guessed.
+Profile rule (vLLM 0.33.0, `online_renderer.py`): templates, truncation and length checks are passed
+by. Only what was checked against the server's ids is rendered: instructions first, then user and
+assistant text. Tools and reasoning are refused rather than guessed.
 """
 
 from __future__ import annotations

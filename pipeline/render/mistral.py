@@ -1,6 +1,6 @@
 """Chats in tokenizer mode mistral: raw messages in, ids out, by mistral-common.
 
-Profile rule (RULES 11): no template, no prompt text, no offsets; what mistral-common refuses is
+Profile rule (vLLM 0.33.0): no template, no prompt text, no offsets; what mistral-common refuses is
 the row's error. Text and id prompts pass as they are.
 """
 
@@ -121,7 +121,7 @@ def _call(call: Json) -> Json:
 
 
 def arguments_object(arguments: Json) -> JsonObject:
-    """Call arguments as an object; what is no JSON object becomes an empty one (RULES 6)."""
+    """Call arguments as an object; what is no JSON object becomes an empty one."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)

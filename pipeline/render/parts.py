@@ -1,7 +1,7 @@
 """One part of a message's content: what it is and what it carries.
 
-Profile rule (vLLM 0.33.0, RULES 6): the types of parts, the keys they carry their value under, and
-what is made of a part that does not name its type.
+Profile rule (vLLM 0.33.0, `renderers/chat_utils/chat_message.py`): the types of parts, the keys
+they carry their value under, and what is made of a part that does not name its type.
 """
 
 from __future__ import annotations

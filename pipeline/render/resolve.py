@@ -1,8 +1,8 @@
 """Which template a request is rendered with.
 
-Profile rule (vLLM 0.33.0, RULES 5.1): the row's, the job's, the one in the template arguments;
-else the processor's where no tools are given; else the tokenizer's. The server's built-in
-templates for models that ship none are not part of promptmill.
+Profile rule (vLLM 0.33.0, `resolve_chat_template` of `renderers/hf.py`): the row's, the job's, the
+one in the template arguments; else the processor's where no tools are given; else the tokenizer's.
+The server's built-in templates for models that ship none are not part of promptmill.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Message content as one string, with placeholders where the server puts them.
 
-Profile rule (vLLM 0.33.0, RULES 7.2): each message by itself; placeholders go in front of the
-text, or, with `--interleave-mm-strings`, where their parts stand.
+Profile rule (vLLM 0.33.0, `renderers/chat_utils/chat_message.py`): each message by itself;
+placeholders go in front of the text, or, with `--interleave-mm-strings`, where their parts stand.
 """
 
 from __future__ import annotations

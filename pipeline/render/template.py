@@ -35,7 +35,7 @@ class ChatTemplate:
 
     @property
     def knows_developer(self) -> bool:
-        """Whether it speaks of the developer role: its text quotes the word (RULES 5.3)."""
+        """Whether it speaks of the developer role: its text quotes the word."""
         return '"developer"' in self.source or "'developer'" in self.source
 
     def render(self, variables: Variables) -> str:

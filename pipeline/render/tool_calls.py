@@ -1,7 +1,8 @@
 """Tool calls of assistant messages as templates want them: arguments are objects.
 
-Profile rule (vLLM 0.33.0, RULES 6): arguments come as JSON text and leave as an object; what is no
-object becomes an empty one, because a broken call in the history must not end the conversation.
+Profile rule (vLLM 0.33.0, `_postprocess_messages` of `renderers/chat_utils/`): arguments come as
+JSON text and leave as an object; what is no object becomes an empty one, because a broken call in
+the history must not end the conversation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The template variables of a request: who gives what, who wins, what is dropped.
 
-Profile rule (vLLM 0.33.0 over transformers 5.20, RULES 5.4).
+Profile rule (vLLM 0.33.0, `renderers/hf.py`, over transformers 5.20).
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def came_as_ids(row: TokenRow) -> bool:
 
 
 def kept_places(full: TokenRow, cut: Body, *, bos: bool, task: str) -> list[int]:
-    """Which places of a whole prompt the server keeps (RULES 2.5 and 2.7)."""
+    """Which places of a whole prompt the server keeps."""
     budget, places = full.request.budget, list(range(len(full.ids)))
     keep, side = cut["truncate_prompt_tokens"], cut.get("truncation_side")
     if keep < 0:

@@ -1,4 +1,4 @@
-"""The context length that a model's files give (RULES 1a)."""
+"""The context length that a model's files give."""
 
 from collections.abc import Callable
 from pathlib import Path

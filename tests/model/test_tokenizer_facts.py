@@ -1,4 +1,4 @@
-"""Facts of tokenizers as the server derives them (RULES 4.1)."""
+"""Facts of tokenizers as the server derives them."""
 
 import json
 from collections.abc import Callable
