@@ -70,10 +70,6 @@ class Encoder:
         self.settler = Settler(bundle, options, self.max_model_len)
         self._watch = Stopwatch()
 
-    def with_options(self, options: JobOptions, clock: datetime) -> Encoder:
-        """Another encoder for the same model, sharing the loaded tokenizer."""
-        return Encoder(self.bundle, options, clock, self.tokenizer)
-
     def on_reference(self) -> Encoder:
         """This encoder, or the same one without a fast engine."""
         if self.options.engine is EngineName.TOKENIZERS:

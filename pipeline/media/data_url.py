@@ -1,4 +1,7 @@
-"""data: URLs, as strictly as the server takes them (MEDIA 1.2)."""
+"""data: URLs, as strictly as the server takes them.
+
+Profile rule (vLLM 0.33.0, `multimodal/media/connector.py`).
+"""
 
 from __future__ import annotations
 

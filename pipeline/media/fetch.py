@@ -1,4 +1,4 @@
-"""The bytes of a media item, wherever they lie: in the row, in a file, on a host (MEDIA 1.2)."""
+"""The bytes of a media item, wherever they lie: in the row, in a file, on a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sounds from their headers: samples, rate, channels (MEDIA 3.1)."""
+"""Sounds from their headers: samples, rate, channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Images from their headers: size after EXIF orientation, nothing decoded (MEDIA 1.1)."""
+"""Images from their headers: size after EXIF orientation, nothing decoded.
+
+Profile rule (vLLM 0.33.0, `multimodal/media/image.py`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Videos from their headers: size as shown, frames, rate (MEDIA 4.1)."""
+"""Videos from their headers: size as shown, frames, rate."""
 
 from __future__ import annotations
 

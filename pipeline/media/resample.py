@@ -1,4 +1,4 @@
-"""How long a sound is at the rate that a model hears (MEDIA 3.1)."""
+"""How long a sound is at the rate that a model hears."""
 
 from __future__ import annotations
 

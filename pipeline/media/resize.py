@@ -25,7 +25,7 @@ class AreaBounds:
 
 
 def smart_resize(height: int, width: int, *, factor: int, bounds: AreaBounds) -> tuple[int, int]:
-    """Height and width of a resized image, multiples of `factor` (MEDIA 2.1).
+    """Height and width of a resized image, multiples of `factor`.
 
     The bounds are compared with the rounded size, the scale comes from the given one.
 
@@ -53,7 +53,7 @@ def smart_resize_frames(
     bounds: AreaBounds,
     modality: Modality,
 ) -> tuple[int, int]:
-    """The same for a stack of frames, whose whole volume is bounded (MEDIA 2.12, 4.2).
+    """The same for a stack of frames, whose whole volume is bounded.
 
     Sides under one factor are scaled up first.
 

@@ -1,4 +1,4 @@
-"""Which frames of a video are used (MEDIA 4.1).
+"""Which frames of a video are used. Profile rule (vLLM 0.33.0, `multimodal/video.py`).
 
 The server's loader takes some; where it took all of them, the model's video processor samples
 once more by its own rule.

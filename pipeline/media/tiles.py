@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 def best_resolution(
     height: int, width: int, candidates: Iterable[tuple[int, int]]
 ) -> tuple[int, int]:
-    """The (height, width) that loses least of an image scaled into it (MEDIA 2.4).
+    """The (height, width) that loses least of an image scaled into it.
 
     Most effective pixels, then fewest wasted ones, then the first.
     """
@@ -27,7 +27,7 @@ def best_resolution(
 def closest_ratio(
     height: int, width: int, candidates: Iterable[tuple[int, int]], tile: int
 ) -> tuple[int, int]:
-    """The (columns, rows) whose ratio is nearest to an image's (MEDIA 2.7).
+    """The (columns, rows) whose ratio is nearest to an image's.
 
     Of equally near ones a later one is taken only if the image fills more than half of it.
     """

@@ -41,7 +41,7 @@ def make_encoder() -> Callable[..., Encoder]:
     def make(folder: Path, **options: object) -> Encoder:
         job = options_of(folder, **options)
         first = real(folder, job.task, job.tokenizer_mode, job.engine)
-        return first.with_options(job, CLOCK)
+        return Encoder(first.bundle, job, CLOCK, first.tokenizer)
 
     return make
 
@@ -53,7 +53,7 @@ def tiny_encoder(tiny_models: Path) -> Callable[..., Encoder]:
     def make(name: str, **options: object) -> Encoder:
         job = options_of(tiny_models / name, **options)
         first = tiny(tiny_models / name, job.task, job.tokenizer_mode, job.engine)
-        return first.with_options(job, CLOCK)
+        return Encoder(first.bundle, job, CLOCK, first.tokenizer)
 
     return make
 

@@ -83,5 +83,5 @@ class Encoders:
                 self._first[job.model, job.tokenizer_mode] = base
                 self._made[key] = base
             else:
-                self._made[key] = base.with_options(job, self._clock)
+                self._made[key] = Encoder(base.bundle, job, self._clock, base.tokenizer)
         return self._made[key]

@@ -1,4 +1,8 @@
-"""The families that are built in; importing this registers them."""
+"""The families that are built in; importing this registers them.
+
+Profile rule: each counts as the model's processor (transformers 5.20) and its class in vLLM 0.33.0
+(`model_executor/models/`) do, or says what it follows.
+"""
 
 from promptmill.pipeline.media.families import (
     deepseek_v4,

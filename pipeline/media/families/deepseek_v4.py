@@ -1,4 +1,4 @@
-"""DeepSeek V4 and V4.1 with vision (MEDIA 2.15, 2.16)."""
+"""DeepSeek V4 and V4.1 with vision."""
 
 from __future__ import annotations
 

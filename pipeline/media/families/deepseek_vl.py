@@ -1,4 +1,4 @@
-"""DeepSeek-VL2 and DeepSeek-OCR (MEDIA 2.17b)."""
+"""DeepSeek-VL2 and DeepSeek-OCR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gemma 3, with pan and scan (MEDIA 2.6)."""
+"""Gemma 3, with pan and scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gemma 4: images, sounds, videos (MEDIA 2.14, 3.2, 4.2)."""
+"""Gemma 4: images, sounds, videos."""
 
 from __future__ import annotations
 

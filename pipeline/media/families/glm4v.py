@@ -1,4 +1,4 @@
-"""GLM-4.1V and GLM-4.5V (MEDIA 2.12, 4.2)."""
+"""GLM-4.1V and GLM-4.5V."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idefics3, SmolVLM and SmolVLM2 (MEDIA 2.10)."""
+"""Idefics3, SmolVLM and SmolVLM2."""
 
 from __future__ import annotations
 

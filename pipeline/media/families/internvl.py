@@ -1,4 +1,4 @@
-"""InternVL in Hugging Face's format and as OpenGVLab publishes it (MEDIA 2.7, 2.8, 4.2)."""
+"""InternVL in Hugging Face's format and as OpenGVLab publishes it."""
 
 from __future__ import annotations
 

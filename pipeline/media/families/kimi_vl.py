@@ -1,4 +1,4 @@
-"""Kimi-VL (MEDIA 2.18). Its processor is remote code: counts checked, expansion not."""
+"""Kimi-VL. Its processor is remote code: counts checked, expansion not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Llama 4 (MEDIA 2.11)."""
+"""Llama 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LLaVA 1.5, LLaVA-NeXT and LLaVA-OneVision (MEDIA 2.3 to 2.5, 4.2)."""
+"""LLaVA 1.5, LLaVA-NeXT and LLaVA-OneVision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MiniCPM-V 4.6 (MEDIA 2.17)."""
+"""MiniCPM-V 4.6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PaliGemma: the image goes in front of the prompt (MEDIA 2.13)."""
+"""PaliGemma: the image goes in front of the prompt."""
 
 from __future__ import annotations
 

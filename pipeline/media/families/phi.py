@@ -1,4 +1,4 @@
-"""Phi-3.5-vision and Phi-4-multimodal (MEDIA 2.18).
+"""Phi-3.5-vision and Phi-4-multimodal.
 
 Their processors are remote code: Phi-4's counts are checked, Phi-3.5's and both expansions not.
 """

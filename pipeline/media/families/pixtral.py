@@ -1,4 +1,4 @@
-"""Pixtral and Mistral 3, in Hugging Face's and in Mistral's own format (MEDIA 2.9)."""
+"""Pixtral and Mistral 3, in Hugging Face's and in Mistral's own format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Qwen2-Audio, and how Qwen's audio encoders shorten a spectrogram (MEDIA 3.2)."""
+"""Qwen2-Audio, and how Qwen's audio encoders shorten a spectrogram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Qwen2.5-Omni and Qwen3-Omni: images, sounds, videos (MEDIA 3.2, 4.2)."""
+"""Qwen2.5-Omni and Qwen3-Omni: images, sounds, videos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Qwen2-VL, Qwen2.5-VL, Qwen3-VL and those that share their processors (MEDIA 2.1, 2.2, 4.2)."""
+"""Qwen2-VL, Qwen2.5-VL, Qwen3-VL and those that share their processors."""
 
 from __future__ import annotations
 

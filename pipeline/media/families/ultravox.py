@@ -1,4 +1,4 @@
-"""Ultravox (MEDIA 2.18). Its processor is remote code: nothing is checked."""
+"""Ultravox. Its processor is remote code: nothing is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whisper: the sound goes to the encoder, the prompt stays as it is (MEDIA 3.2)."""
+"""Whisper: the sound goes to the encoder, the prompt stays as it is."""
 
 from __future__ import annotations
 
