@@ -108,6 +108,8 @@ class Encoder:
             done = [self.media.stored(row) for row in settled]
         order = {id(row): n for n, row in enumerate(rows)}
         rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
+        for reject in rejects:
+            reject.error.without_trace()
         return EncodedBatch(done, rejects, blank)
 
     def admit(self, request: Request) -> TokenizeParams:

@@ -105,6 +105,13 @@ class RowError(Exception):
         self.value = value
         self.stage = stage
 
+    def without_trace(self) -> None:
+        """Let go of the frames that it was raised in, which hold the row and this error.
+
+        Such a circle lives until the garbage collector comes by, which is rare on purpose.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+
     def __reduce__(self) -> tuple[object, ...]:
         fields = (self.code, self.message, self.parameter, self.value, self.stage)
         return (_row_error, fields)

@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from promptmill.pipeline.read.lines import MAX_LINE_BYTES
+from promptmill.pipeline.read.sizes import CHUNK_BYTES, row_sizes
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.json_types import Json, JsonObject
 
@@ -45,28 +49,64 @@ _PLAIN: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
 
 
 def records(batch: pa.RecordBatch) -> Iterator[JsonObject | RowError]:
-    """The rows of a batch, all decoded at once.
+    """The rows of a batch, at most `CHUNK_BYTES` of them decoded at once.
 
-    A row whose values cannot be decoded (text that is not UTF-8, offsets that point outside) comes
-    as the error that says so; the others are not affected.
+    A row whose values cannot be decoded (text that is not UTF-8, offsets that point outside), or
+    would take too much memory, comes as the error that says so; the others are not affected.
     """
+    given = 0
     try:
-        yield from _decoded(batch)
-    except (ValueError, pa.ArrowException) as error:
+        batch.validate(full=True)
+        for rows, size in _chunks(row_sizes(batch)):
+            chunk = batch.slice(given, rows)
+            decoded = [_too_large(size)] if size > MAX_LINE_BYTES else _decoded(chunk)
+            given += rows
+            yield from decoded
+    except (ValueError, MemoryError, pa.ArrowException) as error:
         if batch.num_rows > 1:
-            for index in range(batch.num_rows):
+            for index in range(given, batch.num_rows):
                 yield from records(batch.slice(index, 1))
             return
-        text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
         yield RowError(
-            ErrorCode.INVALID_UTF8 if text else ErrorCode.UNREADABLE_INPUT,
+            _code(error),
             f"a value of the row cannot be decoded: {error}. Write the file again from its source.",
             stage=Stage.READ,
         )
 
 
+def _code(error: Exception) -> ErrorCode:
+    if isinstance(error, MemoryError):
+        return ErrorCode.MEMORY_EXCEEDED
+    text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
+    return ErrorCode.INVALID_UTF8 if text else ErrorCode.UNREADABLE_INPUT
+
+
+def _chunks(sizes: npt.NDArray[np.float64]) -> Iterator[tuple[int, float]]:
+    """How many rows to decode together, and their size; one that is too large stands alone."""
+    if (whole := float(sizes.sum())) <= CHUNK_BYTES:
+        yield len(sizes), whole
+        return
+    rows, held = 0, 0.0
+    for size in sizes.tolist():
+        if rows and held + size > CHUNK_BYTES:
+            yield rows, held
+            rows, held = 0, 0.0
+        rows, held = rows + 1, held + size
+    yield rows, held
+
+
+def _too_large(size: float) -> RowError:
+    return RowError(
+        ErrorCode.LINE_TOO_LONG,
+        f"the row takes about {size:.0f} bytes when it is unpacked; the limit is "
+        f"{MAX_LINE_BYTES}. Split the row, or name media by path or URL instead of carrying them "
+        "in it.",
+        value=int(size),
+        stage=Stage.READ,
+    )
+
+
 def _decoded(batch: pa.RecordBatch) -> list[JsonObject]:
-    batch.validate(full=True)
     columns = [_values(column) for column in batch.columns]
     return list(_objects(batch.schema.names, columns, batch.num_rows))
 

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from promptmill.pipeline.read.cells import records
+from promptmill.pipeline.read.sizes import CHUNK_BYTES
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.request import RawRow
 from promptmill.schemas.shard import Shard
 
 CHUNK_ROWS: Final = 256
-CHUNK_BYTES: Final = 8 << 20
-"""Bounds of what is turned into Python objects at once."""
+"""What is turned into Python objects at once, at most."""
 
 
 class UnitSize(NamedTuple):
@@ -49,11 +49,12 @@ class _Lost:
 def is_corruption(error: Exception) -> bool:
     """Whether pyarrow refuses what it read, as opposed to the storage not delivering it.
 
-    pyarrow says both with OSError: corruption with the class itself and without an errno.
+    pyarrow says both with OSError: corruption with the class itself and without an errno. What
+    unpacks to more than the process may take is refused, too: it would be in any other attempt.
     """
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None
-    return isinstance(error, (pa.ArrowException, ValueError))
+    return isinstance(error, (pa.ArrowException, ValueError, MemoryError))
 
 
 def chunk_rows(rows: int, size: int) -> int:
@@ -90,30 +91,50 @@ def columnar_rows(shard: Shard, units: Iterable[Unit]) -> Iterator[RawRow]:
 def _parts(source: str, unit: Unit) -> Iterator[pa.RecordBatch | _Lost]:
     """The batches of a unit, and at last what is missing: `unit.rows` rows in all."""
     left = unit.rows
-    reason = "it holds fewer rows than it says"
     while left:
+        batch, why = None, _TOO_FEW
         try:
             batch = next(unit.batches, None)
         except Exception as error:
             if not is_corruption(error):
                 raise
-            batch, reason = None, str(error)
+            why = _why(error)
         if batch is None:
             message = (
                 f"the last {left} of {unit.rows} rows of {unit.name} of {source} cannot be read: "
-                f"{reason}. Write the file again from its source."
+                f"{why.reason}. {why.way_out}"
             )
-            yield _Lost(left, RowError(ErrorCode.UNREADABLE_INPUT, message, stage=Stage.READ))
+            yield _Lost(left, RowError(why.code, message, stage=Stage.READ))
             return
         yield batch.slice(0, left)
         left -= min(left, batch.num_rows)
 
 
+class _Why(NamedTuple):
+    """Why rows are lost."""
+
+    reason: str
+    code: ErrorCode = ErrorCode.UNREADABLE_INPUT
+    way_out: str = "Write the file again from its source."
+
+
+_TOO_FEW: Final = _Why("it holds fewer rows than it says")
+
+
+def _why(error: Exception) -> _Why:
+    if not isinstance(error, MemoryError):
+        return _Why(str(error))
+    return _Why(
+        f"unpacked, they need too much memory ({error})",
+        ErrorCode.MEMORY_EXCEEDED,
+        "Write the file again with fewer rows in a row group or record batch.",
+    )
+
+
 def _rows(source: str, batch: pa.RecordBatch, at: int, first: int, stop: int) -> Iterator[RawRow]:
     """Rows `first` to `stop` of the file, from the batch that starts at row `at`."""
-    step = chunk_rows(batch.num_rows, batch.get_total_buffer_size())
-    for start in range(first, stop, step):
-        chunk = batch.slice(start - at, min(step, stop - start))
+    for start in range(first, stop, CHUNK_ROWS):
+        chunk = batch.slice(start - at, min(CHUNK_ROWS, stop - start))
         for index, record in enumerate(records(chunk), start):
             if isinstance(record, RowError):
                 yield RawRow(source, index, None, error=record)
