@@ -31,17 +31,14 @@ def batch_totals(lines: int, batch: EncodedBatch) -> Totals:
     )
 
 
-def example(reject: Reject, *, content: bool = False) -> RejectExample:
-    """Where a reject is and what it says; of the row itself nothing, unless `content` is wanted."""
-    row = reject.row
-    shown = start_of(row) if content else None
-    return RejectExample(row.source, row.row_index, reject.error.message, shown)
-
-
 def add_examples(
-    examples: dict[str, RejectExample], rejects: Sequence[Reject], *, content: bool = False
+    examples: dict[str, RejectExample], rejects: Sequence[Reject], *, content: bool
 ) -> None:
-    """Keep the first reject of every code."""
+    """Keep the first reject of every code; of its row nothing, unless `content` is wanted."""
     for reject in rejects:
-        if reject.error.code.value not in examples:
-            examples[reject.error.code.value] = example(reject, content=content)
+        row, error = reject.row, reject.error
+        if error.code.value not in examples:
+            shown = start_of(row) if content else None
+            examples[error.code.value] = RejectExample(
+                row.source, row.row_index, error.message, shown
+            )

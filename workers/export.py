@@ -29,6 +29,7 @@ from promptmill.schemas.request import Ids
 from promptmill.schemas.run import RunState
 from promptmill.workers.finished_run import FinishedRun
 from promptmill.workers.ledger import read_ledger
+from promptmill.workers.output_folder import no_run_in
 from promptmill.workers.summary import counted
 
 _REQUEST_COLUMNS: Final = (
@@ -92,7 +93,7 @@ def export(output: str | Path, to: ExportTo, destination: str | Path) -> Exporte
 def _open(output: Path) -> _Source:
     run = FinishedRun.open(output)
     if run is None:
-        raise JobError(f"{output} holds no promptmill run. Name the folder that a run wrote.")
+        raise no_run_in(output)
     ledger = read_ledger(run.folder)
     if run.record.state is not RunState.FINISHED or len(ledger.committed) < run.record.shards:
         raise JobError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from promptmill.schemas.run import RunRecord
+from promptmill.schemas.run import RunRecord, RunTotals
 from promptmill.workers.job import Job
 from promptmill.workers.ledger import Ledger
 from promptmill.workers.packs import pack_lines
@@ -25,9 +25,16 @@ class Outcome:
 def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome:
     """The ending of a finished run."""
     assert record.totals is not None
-    limit, rejected = job.options.max_rejects, record.totals.rows_rejected
-    too_many = limit is not None and rejected > limit
+    code = exit_code(record.totals, job.options.max_rejects)
     said = [*lines, *summary(record.totals, ledger, job.folder), *pack_lines(job)]
-    if too_many:
-        said.append(f"{rejected:,} rejects are more than --max-rejects {limit}: exit code 3")
-    return Outcome(3 if too_many else 0, tuple(said))
+    if code:
+        said.append(
+            f"{record.totals.rows_rejected:,} rejects are more than --max-rejects "
+            f"{job.options.max_rejects}: exit code {code}"
+        )
+    return Outcome(code, tuple(said))
+
+
+def exit_code(totals: RunTotals, max_rejects: int | None) -> int:
+    """Of a finished run: 3 where it has more rejects than `--max-rejects`, else 0."""
+    return 3 if max_rejects is not None and totals.rows_rejected > max_rejects else 0

@@ -201,6 +201,11 @@ class OutputFolder:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
+def no_run_in(folder: object) -> JobError:
+    """The refusal of a folder that no run wrote to."""
+    return JobError(f"{folder} holds no promptmill run. Name the folder that a run wrote to.")
+
+
 def _decode(data: bytes) -> Receipt | None:
     try:
         return msgspec.json.decode(data, type=Receipt)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from promptmill.pipeline.storage.place import Place
-from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import RunState
 from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
-from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.output_folder import OutputFolder, no_run_in
 from promptmill.workers.pace import Pace, pace_line
 from promptmill.workers.summary import summary
 
@@ -35,7 +34,7 @@ def look(root: Place) -> Look:
     folder = OutputFolder(root)
     record = folder.read_record()
     if record is None:
-        raise JobError(f"{root} holds no promptmill run. Name the folder that a run wrote to.")
+        raise no_run_in(root)
     driver, ledger = read_driver(folder), read_ledger(folder)
     head = f"job {record.fingerprint[:12]}, started {record.started}"
     if record.state is RunState.FINISHED and record.totals is not None:

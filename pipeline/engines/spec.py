@@ -92,3 +92,12 @@ class TokenizerSpec(msgspec.Struct, frozen=True):
 def parse(backend: str) -> TokenizerSpec:
     """Read a tokenizer's JSON, as `tokenizers` writes it."""
     return msgspec.json.decode(backend, type=TokenizerSpec)
+
+
+class _AddedOnly(msgspec.Struct):
+    added_tokens: tuple[AddedToken, ...]
+
+
+def added_tokens(backend: str) -> tuple[AddedToken, ...]:
+    """The added vocabulary alone, without decoding the other one: that is megabytes."""
+    return msgspec.json.decode(backend, type=_AddedOnly).added_tokens

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from promptmill.pipeline.encoder import Encoder
-from promptmill.pipeline.engines.spec import parse
+from promptmill.pipeline.engines.spec import added_tokens
 from promptmill.pipeline.explain.budget import BudgetSheet, budget_sheet, cut_rules
 from promptmill.pipeline.explain.text import Segment, TokenKind, TokenView, segments
 from promptmill.pipeline.intake import Intake
@@ -96,7 +96,7 @@ def _refused(custom_id: str | None, prompt_index: int, error: RowError) -> Expla
 
 def _tokens(encoder: Encoder, row: TokenRow) -> Iterator[TokenView]:
     bundle, expander = encoder.bundle, encoder.media.expander
-    added = () if bundle.backend is None else parse(bundle.backend).added_tokens
+    added = () if bundle.backend is None else added_tokens(bundle.backend)
     special = {*bundle.facts.all_special_ids, *(token.id for token in added)}
     in_ids = expander is not None and not expander.family.in_encoder
     spans = row.spans if in_ids else ()

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
-from promptmill.pipeline.engines.spec import AddedToken
+from promptmill.pipeline.engines.spec import added_tokens
 from promptmill.schemas.errors import JobError
 
 V4: Final = "deepseek_v4"
@@ -57,14 +55,9 @@ def is_deepseek(mode: str) -> bool:
     return mode in (V4, V41)
 
 
-class _Backend(msgspec.Struct):
-    added_tokens: tuple[AddedToken, ...]
-
-
 def added_ids(backend: str) -> dict[str, int]:
     """Ids of the added tokens of a serialised tokenizer, by spelling."""
-    tokens = msgspec.json.decode(backend, type=_Backend).added_tokens
-    return {token.content: token.id for token in tokens}
+    return {token.content: token.id for token in added_tokens(backend)}
 
 
 def image_spelling(added: Mapping[str, int]) -> str | None:

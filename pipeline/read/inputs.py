@@ -23,12 +23,11 @@ from promptmill.pipeline.read.listing import (
 )
 from promptmill.pipeline.read.saved_sets import reading_order
 from promptmill.pipeline.storage.systems import system_of
+from promptmill.pipeline.write.names import PRIVATE
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.redact import redacted
 from promptmill.schemas.shard import InputFile
 
-_RUN_FOLDER: Final = "_promptmill"
-"""What marks a folder as the output of a run."""
 _NAMED_IN_MESSAGES: Final = 3
 
 
@@ -130,7 +129,7 @@ def _look_at(given: str) -> tuple[list[_Found], list[str]]:
 def _select(system: AbstractFileSystem, given: str, paths: list[str]) -> _Selection:
     """Those of the files of an input that are to be read."""
     folders = {path.rpartition("/")[0] for path in paths}
-    outputs = sorted(f for f in folders if system.isdir(f"{f}/{_RUN_FOLDER}"))
+    outputs = sorted(f for f in folders if system.isdir(f"{f}/{PRIVATE}"))
     inputs = [path for path in paths if path.rpartition("/")[0] not in outputs]
     layouts = [(path, layout_of(path)) for path in inputs]
     wanted = [(path, layout) for path, layout in layouts if layout is not None]
@@ -138,7 +137,7 @@ def _select(system: AbstractFileSystem, given: str, paths: list[str]) -> _Select
     if not wanted and outputs:
         raise JobError(
             f"{given} is the output of a run. To run its rejects again, name "
-            f"'{outputs[0]}/{_RUN_FOLDER}/rejects/*.jsonl'."
+            f"'{outputs[0]}/{PRIVATE}/rejects/*.jsonl'."
         )
     if not wanted:
         what = f"only files with other endings: {_some(others)}" if others else "no file"

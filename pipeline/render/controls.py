@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from promptmill.pipeline.engines.spec import AddedToken
+from promptmill.pipeline.engines.spec import added_tokens
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.request import CharSpan
@@ -82,17 +82,10 @@ def strings_in(value: Json) -> Iterator[str]:
             todo.extend(item)
 
 
-class _Backend(msgspec.Struct):
-    """A serialised tokenizer without its vocabulary: megabytes that are of no use here."""
-
-    added_tokens: tuple[AddedToken, ...]
-
-
 def _added_spellings(bundle: ModelBundle) -> set[str]:
     if bundle.backend is None:
         return {*bundle.facts.all_special_tokens}
-    tokens = msgspec.json.decode(bundle.backend, type=_Backend).added_tokens
-    return {token.content for token in tokens if not token.single_word}
+    return {t.content for t in added_tokens(bundle.backend) if not t.single_word}
 
 
 def pattern(spellings: Iterable[str]) -> str:

@@ -12,8 +12,9 @@ import typer
 from typer.testing import CliRunner
 
 from promptmill.schemas.options import JobOptions, Side, Task
+from promptmill.workers.arguments import option_name
 from promptmill.workers.cli.app import app
-from promptmill.workers.cli.job import option_name, read_job
+from promptmill.workers.cli.job import read_job
 from promptmill.workers.cli.options import takes_job
 
 NEEDED = ["-i", "a.jsonl", "-o", "out", "--model", "m"]

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
+from promptmill.workers.arguments import option_name
 
 _TEXT: Final = "tag:yaml.org,2002:str"
 
@@ -63,11 +64,6 @@ def read_job(
         return JobOptions.model_validate(job)
     except ValidationError as error:
         raise typer.BadParameter(_explain(error)) from None
-
-
-def option_name(field: str) -> str:
-    """`max_model_len` as people type it: `--max-model-len`."""
-    return "--" + field.replace("_", "-")
 
 
 def _read_config(path: Path) -> JsonObject:

@@ -21,7 +21,8 @@ from pydantic_core import PydanticUndefined
 
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.options import JobOptions
-from promptmill.workers.cli.job import option_name, read_job
+from promptmill.workers.arguments import arguments, no_option_name, option_name
+from promptmill.workers.cli.job import read_job
 
 SHORT = {"input": "-i", "output": "-o"}
 """As vLLM's run-batch has them."""
@@ -90,27 +91,10 @@ def takes_job(
 
 def as_arguments(job: JobOptions) -> list[str]:
     """The command line that gives this job; what is as by default is left out."""
-    arguments: list[str] = []
-    for name, value in job.model_dump(mode="json").items():
-        field = JobOptions.model_fields[name]
-        if getattr(job, name) == field.get_default(call_default_factory=True):
-            continue
-        kind, option = option_type(field.annotation), option_name(name)
-        if kind is bool:
-            arguments.append(_switch(option).split("/")[0 if value else 1])
-        elif kind == list[str]:
-            arguments += [f"{option}={item}" for item in value]
-        else:
-            arguments.append(f"{option}={json.dumps(value) if kind is dict else value}")
-    return arguments
+    return ["=".join(option) for option in arguments(job.model_dump(mode="json"))]
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
-
-def _switch(option: str) -> str:
-    """`--with-text/--no-text`, as typer wants an option that may be on or off."""
-    return f"{option}/--no-{option.removeprefix('--').removeprefix('with-')}"
 
 
 def _parameter(name: str, field: FieldInfo, text: str) -> inspect.Parameter:
@@ -119,7 +103,7 @@ def _parameter(name: str, field: FieldInfo, text: str) -> inspect.Parameter:
     names = [option, *([SHORT[name]] if name in SHORT else [])]
     metavar = "JSON" if kind is dict else None
     if kind is bool:
-        names = [_switch(option)]
+        names = [f"{option}/{no_option_name(name)}"]
     annotation: object = str if kind is dict else kind
     declared = typer.Option(*names, help=text, metavar=metavar, show_default=False)
     return inspect.Parameter(

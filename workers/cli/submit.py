@@ -82,6 +82,7 @@ def _finished(job: JobOptions) -> int | None:
     The output may have been removed since its job ended. Where this machine does not see it, the
     run on the cluster is asked to look.
     """
+    from promptmill.workers.outcome import exit_code
     from promptmill.workers.output_folder import OutputFolder
     from promptmill.workers.status import look
 
@@ -92,8 +93,7 @@ def _finished(job: JobOptions) -> int | None:
         return None
     for line in look(Path(job.output)).lines:
         typer.echo(line)
-    limit = job.max_rejects
-    return 3 if limit is not None and record.totals.rows_rejected > limit else 0
+    return exit_code(record.totals, job.max_rejects)
 
 
 def _say(line: str) -> None:

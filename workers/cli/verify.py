@@ -41,8 +41,8 @@ def verify(
 ) -> None:
     """Send a run's source rows to a server and compare its ids: exit code 1 where any differ."""
     from promptmill.pipeline.storage.place import place_of  # see app.py
-    from promptmill.schemas.errors import JobError
     from promptmill.workers.finished_run import FinishedRun
+    from promptmill.workers.output_folder import no_run_in
     from promptmill.workers.verify import report
     from promptmill.workers.verify.client import Server
     from promptmill.workers.verify.run import verify as verify_run
@@ -51,7 +51,7 @@ def verify(
     size = None if sample == "all" else _size(sample)
     run = FinishedRun.open(place_of(output), media_family)
     if run is None:
-        raise JobError(f"{output} holds no promptmill run. Name the folder that a run wrote to.")
+        raise no_run_in(output)
     made = verify_run(
         run,
         Server(server, api_key=api_key, timeout=timeout, connections=connections),

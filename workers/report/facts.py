@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.redact import redacted
-from promptmill.workers.report.command import option_arguments
+from promptmill.workers.arguments import arguments
+from promptmill.workers.report.command import NOT_TAKEN_OVER
 from promptmill.workers.report.gather import Gathered
 
 LONGEST_VALUE = 300
@@ -32,7 +34,8 @@ def facts(found: Gathered) -> Iterator[tuple[str, str]]:
 
 def options(found: Gathered) -> Iterator[tuple[str, str]]:
     """Options that have not their default, as on a command line."""
-    for name, *values in option_arguments(dict(found.record.options)):  # type: ignore[arg-type]
+    given: JsonObject = dict(found.record.options)  # type: ignore[arg-type]  # it was read as JSON
+    for name, *values in arguments(given, NOT_TAKEN_OVER):
         value = redacted(" ".join(values))
         yield name, value if len(value) <= LONGEST_VALUE else value[: LONGEST_VALUE - 3] + "..."
 

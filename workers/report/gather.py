@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from promptmill.pipeline.reuse import BlockCounter
-from promptmill.schemas.errors import JobError
 from promptmill.schemas.figures import Cuts, Figures
 from promptmill.schemas.run import EngineUse, Receipt, RunRecord, RunState
 from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
-from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.output_folder import OutputFolder, no_run_in
 
 HASHES = 1 << 16
 """Of blocks, held at once."""
@@ -121,9 +120,7 @@ def gather(folder: OutputFolder, *, over: bool = False) -> Gathered:
     """
     record = folder.read_record()
     if record is None:
-        raise JobError(
-            f"{folder.root} holds no promptmill run. Name the folder that a run wrote to."
-        )
+        raise no_run_in(folder.root)
     driver = None if over else read_driver(folder)
     if driver is not None and runs_here(driver) is False:
         driver = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from promptmill.pipeline.read.rows import read_shard
 from promptmill.schemas.errors import JobError
@@ -14,8 +13,6 @@ from promptmill.schemas.reject import original_row
 from promptmill.schemas.request import RawRow
 from promptmill.schemas.shard import Plan
 from promptmill.workers.finished_run import FinishedRun
-
-StoredRow: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class Sampled:
     row_index: int
     prompt_index: int
     raw: RawRow
-    stored: StoredRow | None
+    stored: Mapping[str, object] | None
     """The token row."""
     reject: JsonObject | None
     """Otherwise the line of the rejects file."""
