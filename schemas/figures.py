@@ -79,7 +79,7 @@ class Figures:
     warnings: dict[str, int] = field(default_factory=dict)
     """Rows by the kind of their warnings: what stands before the colon."""
     whole_blocks: Blocks | None = None
-    """Of rows that were not cut. None for receipts of releases that did not count blocks."""
+    """Of rows that were not cut; None, here and below, where there was none."""
     cut_blocks: Blocks | None = None
     """Of rows that were cut, as they are stored."""
     other_blocks: Blocks | None = None

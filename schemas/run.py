@@ -148,9 +148,9 @@ class Receipt:
     examples: dict[str, RejectExample] = field(default_factory=dict)
     """The first reject of every error code."""
     figures: Figures = field(default_factory=Figures)
-    started: float = 0.0
-    """Unix time at the worker, as `finished`; 0 in receipts of releases that did not say it."""
-    finished: float = 0.0
+    started: float
+    """Unix time at the worker, as `finished`."""
+    finished: float
     engine: EngineUse
     worker: str
     """Host and process id."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from promptmill.pipeline.reuse import Reuse
-from promptmill.schemas.run import Totals
 from promptmill.workers.report.gather import Sums
 
 
@@ -43,11 +42,26 @@ def _side(name: str, reuse: Reuse) -> Side:
     return Side(name, share, f"{100 * share:.1f}{about} %")
 
 
-def notes(sums: Sums, totals: Totals) -> Iterator[str]:
+def notes(sums: Sums) -> Iterator[str]:
     """What the shares mean, and what was counted."""
-    if totals.rows_ok and not sums.as_stored.rows:
-        yield "The shards of this run were written by a release that did not count this."
-        return
+    if sums.as_stored.rows:
+        yield from _counted(sums)
+    else:
+        yield "There is no row to count."
+    if sums.not_compared:
+        yield (
+            f"{sums.not_compared:,} cut rows are left out: what the other side would have kept is "
+            "not known (the text was cut before it was tokenized, or media would have to be "
+            "expanded anew)."
+        )
+    if sums.cut.rows:
+        yield (
+            "The other side keeps as many ids of the same prompt. Whether such a cut would split "
+            "a media item is not looked at."
+        )
+
+
+def _counted(sums: Sums) -> Iterator[str]:
     reuse = sums.as_stored.reuse()
     yield (
         f"Share of {reuse.tokens:,} prompt ids that need no computing again in a prefix cache "
@@ -63,14 +77,3 @@ def notes(sums: Sums, totals: Totals) -> Iterator[str]:
         )
     else:
         yield f"Counted exactly, over all {reuse.blocks:,} blocks of {sums.as_stored.rows:,} rows."
-    if sums.not_compared:
-        yield (
-            f"{sums.not_compared:,} cut rows are left out: what the other side would have kept is "
-            "not known (the text was cut before it was tokenized, or media would have to be "
-            "expanded anew)."
-        )
-    if sums.cut.rows:
-        yield (
-            "The other side keeps as many ids of the same prompt. Whether such a cut would split "
-            "a media item is not looked at."
-        )

@@ -61,11 +61,10 @@ class Sums:
     def add(self, receipt: Receipt) -> None:
         """Count a shard."""
         self._add_figures(receipt.figures)
-        if receipt.started:
-            totals = receipt.totals
-            self.activities.append(
-                Activity(receipt.started, receipt.finished, totals.tokens, totals.rows_in)
-            )
+        totals = receipt.totals
+        self.activities.append(
+            Activity(receipt.started, receipt.finished, totals.tokens, totals.rows_in)
+        )
         self.workers.add(receipt.worker)
         name = receipt.engine.name
         used = self.engines.get(name, EngineUse(name=name))

@@ -144,7 +144,7 @@ def view(found: Gathered) -> View:
             (side, example) for side, cut in sorted(sums.cuts.items()) for example in cut.examples
         ],
         reuse=list(sides(sums)),
-        reuse_notes=list(notes(sums, totals)),
+        reuse_notes=list(notes(sums)),
         rejects=_rejects(found),
         command=rerun_command(found.folder, record) if totals.rows_rejected else None,
         modalities=_parts(_modality_tokens(sums, totals)),
