@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
@@ -20,6 +21,7 @@ from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
+from promptmill.schemas.run import RunRecord
 from promptmill.schemas.shard import Plan
 
 NOT_IN_THE_BYTES = frozenset(
@@ -46,8 +48,13 @@ NOT_IN_THE_BYTES = frozenset(
 LIBRARIES = ("promptmill", "tokenizers", "jinja2", "mistral-common", "pyarrow")
 """Their versions may change ids, text or the encoding of a part."""
 
+OF_THE_MODEL = ("tokenizer", "chat template", "model config")
+"""Parts of the fingerprint, as `model_identity` has them."""
+
 MOST_DIFFERENCES = 20
 """Shown of two jobs."""
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 CLOCK_CALL = "strftime_now"
 """How a template asks for the time."""
@@ -66,9 +73,7 @@ def identity(plan: Plan, bundle: ModelBundle, options: JobOptions, clock: dateti
     return {
         "rules": profile.NAME,
         "options": chosen,
-        "tokenizer": bundle.sha256(),
-        "chat template": bundle.sha256(templates=True),
-        "model config": _sha256(_facts(bundle)),
+        **model_identity(bundle),
         "clock": clock.isoformat() if clock_counts(bundle, options) else None,
         "versions": _versions(bundle),
         "input": [
@@ -76,6 +81,15 @@ def identity(plan: Plan, bundle: ModelBundle, options: JobOptions, clock: dateti
             for file in plan.files
         ],
         "shards": len(plan.shards),
+    }
+
+
+def model_identity(bundle: ModelBundle) -> JsonObject:
+    """What of the fingerprint comes from the model alone."""
+    return {
+        "tokenizer": bundle.sha256(),
+        "chat template": bundle.sha256(templates=True),
+        "model config": _sha256(_facts(bundle)),
     }
 
 
@@ -103,9 +117,27 @@ def differences(old: object, new: object, path: str = "") -> Iterator[str]:
         for key in sorted(old.keys() | new.keys()):
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     elif path == "input" and isinstance(old, list) and isinstance(new, list):
-        yield from differences(_by_name(old), _by_name(new), path)
+        yield from _of_inputs(_by_name(old), _by_name(new))
     elif old != new:
         yield f"{path}: {_shown(old)} -> {_shown(new)}"
+
+
+def _of_inputs(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old or name not in new:
+            yield f"input.{name}: only {'there' if name in old else 'here'}"
+        else:
+            yield from differences(old[name], new[name], f"input.{name}")
+    if list(old) != list(new) and old.keys() == new.keys():
+        yield "input: the same files in another order"
+
+
+def model_named(record: RunRecord, model: str, lines: Sequence[str]) -> list[str]:
+    """The lines, after the names of the models where it is the model that differs."""
+    of_model = any(line.startswith(f"{part}: ") for line in lines for part in OF_THE_MODEL)
+    before = record.options.get("model")
+    named = [f"model: {before} -> {model}"] if of_model and before != model else []
+    return [*named, *lines]
 
 
 def another_job(output: object, lines: Sequence[str]) -> JobError:
@@ -124,6 +156,8 @@ def _by_name(files: list[object]) -> dict[str, object]:
 
 def _shown(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if SHA256.fullmatch(text):
+        return text[:12]
     return text if len(text) <= 70 else f"{text[:12]}..."
 
 

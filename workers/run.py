@@ -23,7 +23,7 @@ from promptmill.schemas.run import RunRecord, RunState
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.duplicates import find_duplicates
 from promptmill.workers.environment import quieten_ray
-from promptmill.workers.fingerprint import another_job, differences
+from promptmill.workers.fingerprint import another_job, differences, model_named
 from promptmill.workers.input_guard import check_inputs
 from promptmill.workers.job import Job, resolve_job
 from promptmill.workers.leases import Snapshot, Work
@@ -103,7 +103,8 @@ def known_record(job: Job) -> RunRecord | None:
     record = job.folder.read_record()
     if record is None or record.fingerprint == job.fingerprint:
         return record
-    raise another_job(job.folder.root, list(differences(record.identity, job.identity)))
+    lines = list(differences(record.identity, job.identity))
+    raise another_job(job.folder.root, model_named(record, job.options.model, lines))
 
 
 def _note_failure(job: Job, lock: DriverLock, failure: str) -> None:

@@ -12,12 +12,21 @@ from typing import Final
 import yaml
 
 from promptmill.pipeline.media.own_family import family_source
+from promptmill.pipeline.model.bundle_cache import load_bundle_cached
+from promptmill.pipeline.read.inputs import find_inputs
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.redact import redacted
+from promptmill.schemas.run import RunRecord
 from promptmill.workers.environment import ONE_THREAD
-from promptmill.workers.fingerprint import NOT_IN_THE_BYTES, another_job, differences
+from promptmill.workers.fingerprint import (
+    NOT_IN_THE_BYTES,
+    another_job,
+    differences,
+    model_identity,
+    model_named,
+)
 from promptmill.workers.output_folder import OutputFolder
 
 RAY_HERE: Final = "auto"
@@ -83,10 +92,10 @@ def ship(options: JobOptions) -> Shipped:
 def check_output(job: Shipped) -> None:
     """Look for another job's run in the output folder, as far as this machine sees it.
 
-    The job on the cluster does the same once it knows model and input.
+    The job on the cluster does the same, and knows model and input for certain.
 
     Raises:
-        JobError: its options differ in what decides bytes.
+        JobError: its options, its model or its input files differ in what decides bytes.
     """
     options = job.options
     if "://" in options.output:
@@ -95,7 +104,9 @@ def check_output(job: Shipped) -> None:
         record = OutputFolder(Path(options.output)).read_record()
     except OSError:
         return  # not seen here
-    there = None if record is None else record.identity.get("options")
+    if record is None:
+        return
+    there = record.identity.get("options")
     if not isinstance(there, Mapping):
         return
     here = options.model_dump(mode="json", exclude=set(NOT_IN_THE_BYTES))
@@ -103,8 +114,38 @@ def check_output(job: Shipped) -> None:
     if options.chat_template is not None and not _is_text(options.chat_template):
         unknown.add("chat_template")  # one of the model's, or a file of the cluster's
     then, now = ({k: v for k, v in one.items() if k not in unknown} for one in (there, here))
-    if lines := list(differences(then, now, "options")):
-        raise another_job(options.output, lines)
+    lines = [*differences(then, now, "options"), *_of_input(record, options)]
+    lines += _of_model(record, options)
+    if lines:
+        raise another_job(options.output, model_named(record, options.model, lines))
+
+
+def _of_input(record: RunRecord, options: JobOptions) -> list[str]:
+    """Other files, or files of another size; nothing where they are not seen here."""
+    before = record.identity.get("input")
+    if not isinstance(before, list):
+        return []
+    try:
+        files = find_inputs(options.input).files
+    except JobError:
+        return []
+    sizes = [{"name": file["name"], "size": file["size"]} for file in before]
+    return list(differences(sizes, [{"name": f.name, "size": f.size} for f in files], "input"))
+
+
+def _of_model(record: RunRecord, options: JobOptions) -> list[str]:
+    """What differs in a model of another name; nothing where it is not seen here.
+
+    The same name is taken for the same model: it may be resolved there with other libraries.
+    """
+    named = str(record.options.get("model"))
+    if options.model in (named, str(Path(record.directory, named))):
+        return []
+    try:
+        now = model_identity(load_bundle_cached(options))
+    except JobError:
+        return []
+    return list(differences({part: record.identity.get(part) for part in now}, now))
 
 
 def read_runtime_env(path: Path | None, wheel: Path) -> JsonObject:

@@ -83,6 +83,19 @@ def test_the_difference_is_named() -> None:
         assert line.startswith(text)
 
 
+def test_other_input_files_are_named() -> None:
+    two = replace(
+        PLAN,
+        files=(FILE, replace(FILE, name="b.jsonl")),
+        content=dict.fromkeys(("in.jsonl", "b.jsonl"), "aa"),
+    )
+    both = identity(two, BUNDLE, OPTIONS, NOON)
+    assert list(differences(PLAIN, both)) == ["input.b.jsonl: only here"]
+    assert list(differences(both, PLAIN)) == ["input.b.jsonl: only there"]
+    turned = identity(replace(two, files=two.files[::-1]), BUNDLE, OPTIONS, NOON)
+    assert list(differences(both, turned)) == ["input: the same files in another order"]
+
+
 @pytest.mark.parametrize("where", ["model", "job", "row"])
 def test_the_clock_counts_where_a_template_may_ask_for_it(where: str) -> None:
     asks = "{{ strftime_now('%Y') }}"

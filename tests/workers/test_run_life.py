@@ -166,8 +166,8 @@ def test_a_part_of_a_dead_attempt_with_other_bytes_is_replaced(bench: Bench) -> 
     ("change", "named"),
     [
         (lambda b: b.run(max_model_len=32), "options.max_model_len: 64 -> 32"),
-        (lambda b: b.run(model=str(b.models / "bos")), "chat template: "),
-        (lambda b: b.run(good_rows(2)), "input.in.jsonl"),
+        (lambda b: b.run(model=str(b.models / "bos")), "bos\n  chat template: "),
+        (lambda b: b.run(good_rows(2)), "input.in.jsonl.size: "),
     ],
     ids=["option", "model", "input"],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,13 @@ def test_a_folder_of_another_job_is_known_here(tmp_path: Path, tiny_models: Path
         (name,) = options
         with pytest.raises(JobError, match=rf"belongs to another job(.|\n)*options\.{name}: "):
             check_output(ship(job(**given | options)))
+    other, inputs = str(tiny_models / "bos"), (str(tmp_path / "in2.jsonl"),)
+    (tmp_path / "in2.jsonl").write_text('{"id": "a", "text": "dog"}\n')
+    with pytest.raises(JobError, match=rf"model: .*chatml -> {other}\n(.|\n)*  tokenizer: "):
+        check_output(ship(job(**given | {"model": other})))
+    with pytest.raises(JobError, match=r"input\.in2\.jsonl: only here"):
+        check_output(ship(job(**given | {"input": inputs})))
+    # A copy of the model is the same model, and what is not seen here is left to the cluster.
+    copy = shutil.copytree(tiny_models / "chatml", tmp_path / "copy")
+    for seen in ({"model": str(copy)}, {"model": "/there/only"}, {"input": ("/there/in.jsonl",)}):
+        check_output(ship(job(**given | seen)))
