@@ -114,13 +114,18 @@ class DriverLock:
         """Show that the driver is alive, and its progress, if it is time for it.
 
         Raises:
-            JobError: another driver has taken the folder over.
+            JobError: another driver has taken the folder over, or the folder was removed.
         """
         if time.monotonic() - self._last_beat < BEAT_SECONDS:
             return
         self._last_beat = time.monotonic()
         other = read_driver(self._folder)
-        if other is not None and other.token != self.state.token:
+        if other is None:
+            raise JobError(
+                f"{self._folder.driver} is gone: someone removed or emptied the output folder "
+                "while this run worked on it. Remove what is left, then give the command again."
+            )
+        if other.token != self.state.token:
             raise JobError(
                 f"Process {other.pid} on {other.host} has taken {self._folder.root} over while "
                 "this one was not heard of. It goes on with the work."

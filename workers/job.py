@@ -109,9 +109,10 @@ def resolve_job(options: JobOptions) -> Job:
 
 def _check_apart(output: Place, inputs: tuple[str, ...]) -> None:
     """Parts inside an input folder would be input to the next start."""
+    place = str(output.resolve() if isinstance(output, Path) else output)
     for name in inputs:
-        given = name.rstrip("/") if protocol_of(name) else str(Path(name).absolute())
-        if str(output) == given or str(output).startswith(f"{given.rstrip('/')}/"):
+        given = name if protocol_of(name) else str(Path(name).resolve())
+        if f"{place}/".startswith(f"{given.rstrip('/')}/"):
             raise JobError(
                 f"The output {output} lies in the input {name}. Name an output folder outside."
             )

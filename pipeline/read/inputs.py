@@ -116,6 +116,11 @@ def _look_at(given: str) -> tuple[list[_Found], list[str]]:
         folder, sizes = path, files_below(system, path or "/")
     elif is_pattern(path):
         folder, sizes = fixed_part(path), files_matching(system, path)
+    elif system.exists(path):
+        raise JobError(
+            f"Input {given!r} is a pipe or a device. Rows are read twice, once to plan: write them "
+            "to a file first."
+        )
     else:
         raise JobError(
             f"Input {given!r} does not exist: no file, no folder, and not a pattern. Check the "

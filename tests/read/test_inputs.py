@@ -133,6 +133,7 @@ def test_rejects_are_input_when_named_and_outputs_of_runs_are_not(tree: Path) ->
         ("mixed", r"several kinds \(a\.jsonl, b\.parquet\)"),
         ("nosuch://bucket/in.jsonl", "Protocol not known"),
         ("broken", "No such file"),
+        ("pipe.jsonl", "is a pipe or a device"),
     ],
 )
 def test_inputs_that_cannot_be_are_refused_with_a_way_out(
@@ -144,6 +145,7 @@ def test_inputs_that_cannot_be_are_refused_with_a_way_out(
     for name in ("data.csv", "mixed/a.jsonl", "mixed/b.parquet"):
         (tmp_path / name).touch()
     (tmp_path / "broken" / "in.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(JobError, match=message) as error:
         find_inputs([given])
     assert given in str(error.value)

@@ -115,3 +115,12 @@ def test_a_driver_that_was_taken_over_stops(
         own.beat(SNAPSHOT, PACE)
     own.release()
     assert folder.driver.exists()
+
+
+def test_a_driver_whose_folder_is_removed_stops(folder: OutputFolder) -> None:
+    own = lock(folder)
+    own.acquire()
+    folder.driver.unlink()
+    with pytest.raises(JobError, match=r"driver\.json is gone"):
+        own.beat(SNAPSHOT, PACE)
+    assert read_driver(folder) is None

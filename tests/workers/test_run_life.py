@@ -208,6 +208,9 @@ def test_output_inside_the_input_is_refused(bench: Bench) -> None:
     (bench.folder / "data").mkdir()
     with pytest.raises(JobError, match="lies in the input"):
         bench.run(good_rows(1), input=(str(bench.folder),))
+    beside = str(bench.folder / "data" / ".." / "out")
+    (bench.folder / "data" / "in.jsonl").write_text(json.dumps(good_rows(1)[0]))
+    assert bench.run(input=(str(bench.folder / "data"),), output=beside).exit_code == 0
 
 
 def test_on_error_fail_stops_and_commits_nothing_of_that_shard(bench: Bench) -> None:
