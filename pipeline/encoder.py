@@ -9,8 +9,9 @@ writing are around this, in `read/` and `write/`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from promptmill.pipeline.expand import MediaStep
 from promptmill.pipeline.fit import Fitter

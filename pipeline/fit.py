@@ -7,9 +7,10 @@ parallel to the ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.tokenize import Tokens

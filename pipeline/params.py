@@ -6,8 +6,9 @@ prompts are ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict
+
+import msgspec
 
 from promptmill.schemas.errors import ErrorCode, RowError
 
@@ -20,8 +21,7 @@ class EncodeKwargs(TypedDict, total=False):
     add_special_tokens: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenizeParams:
+class TokenizeParams(msgspec.Struct, frozen=True, kw_only=True):
     """How one prompt is cut, padded and checked."""
 
     max_total_tokens: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from promptmill.pipeline.answer import resolve_answer
 from promptmill.pipeline.limits import check_engine_limits, resolve_max_tokens

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.tokenize import Tokens
@@ -18,8 +19,7 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A request on its way, with the row it came from and the rules for it."""
 
     raw: RawRow
@@ -27,16 +27,14 @@ class Job:
     params: TokenizeParams
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedJob:
+class RenderedJob(msgspec.Struct, frozen=True):
     """A job and its rendered prompt."""
 
     job: Job
     rendered: Rendered
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedJob:
+class TokenizedJob(msgspec.Struct, frozen=True):
     """A rendered job and its ids, as far as they are cut and expanded."""
 
     job: Job

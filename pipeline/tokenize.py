@@ -8,10 +8,11 @@ only itself. What the server's tokenizer call does by itself, counting the speci
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from promptmill.pipeline.engines.base import Engine, FlatTokens, encode_each
 from promptmill.pipeline.engines.decode import Decoder
@@ -32,8 +33,7 @@ INT32_MAX = np.iinfo(np.int32).max
 _NO_IDS = np.empty(0, np.int32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextJob:
+class TextJob(msgspec.Struct, frozen=True, kw_only=True):
     """One rendered prompt and the rules for it."""
 
     rendered: Rendered
@@ -42,8 +42,7 @@ class TextJob:
     mask_wanted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     """A tokenized prompt, cut only where the server's tokenizer call cuts by itself."""
 
     ids: Ids
@@ -244,8 +243,7 @@ def load_tokenizer(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoded:
+class _Encoded(msgspec.Struct, frozen=True):
     ids: Ids
     offsets: Offsets | None
 

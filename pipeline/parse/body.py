@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from promptmill.pipeline.parse import fields, rules
 from promptmill.pipeline.parse.fields import Given, check_fields
@@ -19,21 +20,18 @@ from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.schemas.request import Budget, ChatPrompt, Endpoint, Prompt, TokensPrompt
 
-USED_UP: Final = frozenset(field.name for field in dataclasses.fields(ChatPrompt)) - {
-    "reasoning_effort"
-}
+USED_UP: Final = frozenset(ChatPrompt.__struct_fields__) - {"reasoning_effort"}
 """Fields that are in the prompt and not passed on: the effort also matters to the answer."""
 
 _CHAT_FIELDS: Final = USED_UP | {"reasoning_effort"}
-_BUDGET_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(Budget))
+_BUDGET_FIELDS: Final = frozenset(Budget.__struct_fields__)
 _NO_BUDGET: Final = Budget()
 _SYSTEM_UNREAD: Final = (
     "system is no field of a chat request and is not in the prompt; make it a message"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedBody:
+class ParsedBody(msgspec.Struct, frozen=True, kw_only=True):
     """What a body asks for."""
 
     endpoint: Endpoint
@@ -158,6 +156,6 @@ def _parsed(endpoint: Endpoint, prompts: list[Prompt], given: Given) -> ParsedBo
 
 
 def _among(names: frozenset[str], given: Given) -> dict[str, Any]:
-    """Fields by name: their checks have made them what the dataclasses say."""
+    """Fields by name: their checks have made them what the structs say."""
     known = given.known
     return {} if names.isdisjoint(known) else {n: known[n] for n in known if n in names}

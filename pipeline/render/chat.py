@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from promptmill.pipeline.render.continuation import continuation
 from promptmill.pipeline.render.template import ChatTemplate
@@ -11,8 +12,7 @@ from promptmill.pipeline.render.variables import Arguments
 from promptmill.schemas.json_types import Json, JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
     """A template and all that it is given."""
 
     template: ChatTemplate

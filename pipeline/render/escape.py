@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from promptmill.pipeline.render.chat import Chat
 from promptmill.pipeline.render.controls import ControlSpellings, pattern, strings_in

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from promptmill.pipeline.render.chat import Chat
 from promptmill.pipeline.render.controls import ControlSpellings

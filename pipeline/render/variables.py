@@ -6,8 +6,9 @@ Profile rule (vLLM 0.33.0, `renderers/hf.py`, over transformers 5.20).
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
@@ -81,8 +82,7 @@ _BAD_CONTINUE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of one rendering, checked."""
 
     tools: Json = None

@@ -71,7 +71,7 @@ def freeze(pids: list[int]) -> None:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     adopt_orphans()
     folder = tmp_path_factory.mktemp("nodes")
-    job = make_job(folder / "in", rows=9000, shards=90)
+    job = make_job(folder / "in", rows=24_000, shards=240)
     calm = Command(job.words(folder / "calm", "--local"), folder / "calm.log", environment(folder))
     assert calm.wait(END_SECONDS) == 0, calm.text
     short = Path("/tmp") / f"pm{os.getpid()}"  # Ray puts sockets below it

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from compare import Verdict, difference, error_difference
 from models import Encoders
+from msgspec.structs import replace
 from official import explain
 from units import run_unit
 
