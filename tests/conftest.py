@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from s3_server import Bucket, S3Server, s3_server
 
 os.environ["PROMPTMILL_CACHE"] = "off"  # tests resolve models; commands they start as well

@@ -29,6 +29,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 import workloads
 from contenders import CONTENDERS, IDS, OURS, Contender
 from measure import Cost, Failed

@@ -20,8 +20,6 @@ from pathlib import Path
 
 os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before the libraries
 
-from texts import batches, fuzz, read
-
 from promptmill.pipeline.engines.base import Engine, FlatTokens
 from promptmill.pipeline.engines.checked import same_row
 from promptmill.pipeline.engines.load import load_engine
@@ -29,6 +27,7 @@ from promptmill.pipeline.engines.spec import parse
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import EngineName, JobOptions
+from texts import batches, fuzz, read
 
 
 @dataclass(frozen=True, slots=True)

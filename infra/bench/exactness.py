@@ -24,7 +24,6 @@ from pathlib import Path
 os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before the libraries
 
 import msgspec
-from texts import batches, fuzz, read
 
 from promptmill.pipeline.engines.base import EngineMismatch, encodable
 from promptmill.pipeline.engines.checked import same_row
@@ -34,6 +33,7 @@ from promptmill.pipeline.model.load import load_bundle
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import EngineName, JobOptions
+from texts import batches, fuzz, read
 
 FUZZ = 50_000
 LARGE = 2_000_000

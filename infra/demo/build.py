@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw
-from texts import ANSWERS, CODE, EMOJI, LONG, QUESTIONS, SYSTEM
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 from tokenizers import pre_tokenizers as pre
 from tokenizers.trainers import BpeTrainer
+
+from texts import ANSWERS, CODE, EMOJI, LONG, QUESTIONS, SYSTEM
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "static" / "demo"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from command import Command
 from nodes import Cluster
 from processes import below, send, titled
-
 from promptmill.workers.queue_actor import QueueActor
 from promptmill.workers.render_worker import RenderWorker
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from command import CLI
 
 ROOT: Final = Path(__file__).resolve().parents[2]

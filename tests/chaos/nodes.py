@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Final
 
 import psutil
+
 from command import Command
 from processes import LOOK_SECONDS, below, send
 

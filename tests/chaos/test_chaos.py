@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from check import Miss, check, expected
 from command import Command
 from job import make_job

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from check import check, expected
 from command import Command
 from job import make_job

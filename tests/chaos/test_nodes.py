@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from check import Expected, check, expected
 from command import Command
 from job import Job, make_job

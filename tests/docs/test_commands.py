@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from rendering_server import Stub, serving
 
 ROOT = Path(__file__).resolve().parents[2]

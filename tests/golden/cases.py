@@ -10,8 +10,6 @@ from compare import Verdict, difference, error_difference
 from models import Encoders
 from msgspec.structs import replace
 from official import explain
-from units import run_unit
-
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.parse.rows import parse_row
@@ -33,6 +31,7 @@ from promptmill.schemas.request import (
     TextPrompt,
     TokensPrompt,
 )
+from units import run_unit
 
 CHAT_FIELDS = (
     "messages",

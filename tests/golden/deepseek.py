@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from compare import Verdict, difference
 from models import Encoders
-
 from promptmill.pipeline.answer import resolve_answer
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.parse.rows import parse_row

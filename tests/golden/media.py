@@ -12,12 +12,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+
 from cases import CaseRunner, run_prompts
 from compare import Verdict, difference, error_difference
 from counts import FOLDERLESS, count_differences
 from models import SHARED
 from ported import MODES, on_ported_text
-
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.media.base import Family, TextCodec, find_builder
 from promptmill.pipeline.steps import TokenizedJob

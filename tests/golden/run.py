@@ -26,9 +26,8 @@ from compare import DIFFERENCES, Verdict
 from deepseek import run_deepseek
 from media import run_counts, run_media_case
 from models import SHARED, Encoders
-from sweep import run_sweep
-
 from promptmill.schemas.options import EngineName
+from sweep import run_sweep
 
 
 def main() -> int:

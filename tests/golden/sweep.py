@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+
 from cases import CHAT_FIELDS, run_prompts
 from compare import Verdict, error_difference
 from models import SHARED, Encoders
-
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.steps import TokenizedJob
 from promptmill.schemas.errors import RowError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from compare import Verdict, difference, error_difference
 
+from compare import Verdict, difference, error_difference
 from promptmill.pipeline.fit import Fitter
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.pipeline.tokenize import Tokens

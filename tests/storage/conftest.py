@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from s3_server import Bucket, S3Server
 
 from promptmill.pipeline.storage import faults
+from s3_server import Bucket, S3Server
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from s3_server import Bucket, S3Server
 
 from promptmill.pipeline.storage.remote import RemotePath
 from promptmill.schemas.errors import JobError
 from promptmill.workers.driver_lock import DriverLock, DriverState, read_driver
 from promptmill.workers.output_folder import OutputFolder
+from s3_server import Bucket, S3Server
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from s3_server import Bucket, Kind, S3Server
 
 from promptmill.pipeline.storage import systems
 from promptmill.pipeline.storage.faults import StorageError
 from promptmill.pipeline.storage.place import read_files, sizes
 from promptmill.pipeline.storage.remote import RemotePath
 from promptmill.pipeline.write.publish import publish
+from s3_server import Bucket, Kind, S3Server
 
 LARGE = 40 << 20
 """Takes a multipart upload."""

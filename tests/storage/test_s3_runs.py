@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from command import CLI, Command
 from s3_server import Bucket, S3Server
 

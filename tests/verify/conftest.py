@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rendering_server import CLOCK, DEMO, ROWS, Body, Stub, serving
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rendering_server import CHAT, COMPLETION, ROWS, TOKENIZE, Body, Stub
 from typer.testing import CliRunner
 
 from promptmill.schemas.errors import JobError
@@ -19,6 +18,7 @@ from promptmill.workers.finished_run import FinishedRun
 from promptmill.workers.verify.client import Server
 from promptmill.workers.verify.judge import Takes
 from promptmill.workers.verify.run import Verification, verify
+from rendering_server import CHAT, COMPLETION, ROWS, TOKENIZE, Body, Stub
 
 PROMPTS, REJECTS = 8, 4
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command import CLI, Command
 
+from command import CLI, Command
 from promptmill.workers.output_folder import OutputFolder
 
 pytestmark = pytest.mark.ray
