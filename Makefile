@@ -80,4 +80,5 @@ lock:
 	rm -rf .venv-lock
 
 clean:
-	rm -rf $(VENV) .links $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .links build $(DEMO_OUT) bench.json bench.md
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from threading import Event, Thread
-from types import TracebackType
 
 from promptmill.schemas.run import Totals
 from promptmill.workers.leases import Lease, RowRange, ShardQueue
@@ -43,12 +42,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
 

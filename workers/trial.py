@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import psutil
@@ -65,12 +64,7 @@ class Trial:
     def __enter__(self) -> Trial:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._end(self._process)
         self._errors.close()

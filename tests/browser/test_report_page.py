@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from command import CLI
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.report.gather import gather
 from promptmill.workers.report.page import render_page
@@ -27,7 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     bad = [{"id": HOSTILE, "messages": HOSTILE}, {"id": "long", "prompt": f"{HOSTILE} " * 999}]
     (folder / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bad))
-    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "--local"]
+    command = [*CLI, "run", "--local"]
     command += ["-i", str(DEMO / "requests.jsonl"), "-i", str(folder / "bad.jsonl")]
     command += ["-o", str(folder / "out")]
     command += ["--model", str(DEMO / "model"), "--allowed-media-root", str(DEMO)]

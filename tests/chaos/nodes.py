@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import psutil
@@ -216,12 +215,7 @@ class Cluster:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for node in self.nodes.values():
             node.clear()
         for name in (*(node.namespace for node in self.nodes.values()), self.switch):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from command import CLI
 from promptmill.workers.logs import RUN_LENGTH
 from promptmill.workers.metrics import COUNTERS, GAUGES
 from promptmill.workers.output_folder import OutputFolder
@@ -49,7 +49,7 @@ def test_what_prometheus_sees_is_what_the_run_did(ray_head: Head, tmp_path: Path
             cut = {"truncate_prompt_tokens": 8} if i < 7 else {}
             file.write(json.dumps({"id": f"g{i}", **body, **cut}) + "\n")
         file.write('{"id": "bad", "messages": 1}\n')
-    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "-i", str(source)]
+    command = [*CLI, "run", "-i", str(source)]
     command += ["-o", str(out), "--model", str(ROOT / "static/demo/model"), "--workers", "1"]
     command += ["--rows-per-shard", "1000", "--address", ray_head.gcs]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ray_head.environment)

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import psutil
 import pytest
 from ray.job_submission import JobSubmissionClient
 
+from command import CLI
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.shipping import read_runtime_env
 from promptmill.workers.wheel import pack_wheel
@@ -40,7 +40,7 @@ class Bench:
                 file.write(json.dumps({"id": f"b{i}", "messages": 1}) + "\n")
 
     def command(self, name: str, *options: str) -> list[str]:
-        command = [sys.executable, "-m", "promptmill.workers.cli", name, "-i", str(self.source)]
+        command = [*CLI, name, "-i", str(self.source)]
         command += ["-o", str(self.out), "--model", str(self.model), "--workers", "1", *options]
         return [*command, *(["--address", self.head.dashboard] if name == "submit" else [])]
 
@@ -172,7 +172,7 @@ def test_a_job_that_cannot_start_says_why(bench: Bench) -> None:
 
 
 def test_no_cluster_is_said_without_a_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "promptmill.workers.cli", "submit", "-i", "a.jsonl", "-o", "o"]
+    command = [*CLI, "submit", "-i", "a.jsonl", "-o", "o"]
     done = subprocess.run(
         [*command, "--model", "m", "--address", "http://127.0.0.1:9"],
         check=False,

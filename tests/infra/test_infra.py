@@ -18,6 +18,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from jsonschema import Draft202012Validator
 
+from command import CLI
 from promptmill.schemas.json_types import Json, JsonObject
 from promptmill.workers.metrics import COUNTERS, GAUGES
 from promptmill.workers.shipping import read_runtime_env
@@ -95,7 +96,7 @@ def test_the_entrypoint_of_the_job_is_a_command_of_ours() -> None:
     (entrypoint,) = values(read("rayjob.yaml"), "entrypoint")
     program, arguments = str(entrypoint).split(" run ")
     assert program == "python -m promptmill.workers.cli"
-    command = [sys.executable, "-m", "promptmill.workers.cli", "run", *shlex.split(arguments)]
+    command = [*CLI, "run", *shlex.split(arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     said = json.loads(done.stderr)
     assert (done.returncode, said["level"], said["event"]) == (1, "error", "failed")

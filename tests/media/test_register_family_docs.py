@@ -6,12 +6,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from command import CLI
 from promptmill.pipeline.media import base
 from promptmill.pipeline.media.own_family import family_source, register_source
 from promptmill.schemas.errors import JobError
@@ -41,7 +41,7 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_example_of_the_page_runs(acme: Path) -> None:
     words = ["-i", str(acme / "in.jsonl"), "-o", str(acme / "out"), "--model", str(acme / "model")]
     words += ["--allowed-media-root", str(DEMO), "--media-family", str(acme / "acme.py")]
-    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "--local", *words]
+    command = [*CLI, "run", "--local", *words]
     subprocess.run(command, check=True)
     (row,) = pq.read_table(acme / "out" / "part-00000-of-00001.parquet").to_pylist()
     (span,) = row["mm_placeholders"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from command import CLI
 from promptmill.pipeline.read import cells
 from promptmill.pipeline.read.cells import records
 from promptmill.pipeline.read.sizes import row_sizes
@@ -123,7 +123,7 @@ def test_a_run_over_bombs_keeps_the_other_rows(where: list[str], tmp_path: Path)
     names = [argument for n in ("a.parquet", "b.arrow", "c.parquet") for argument in ("-i", n)]
     words = ["run", *names, "-o", "out", "--model", str(MODEL), "--text-column", "text", *where]
     done = subprocess.run(
-        [sys.executable, "-m", "promptmill.workers.cli", *words],
+        [*CLI, *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from command import CLI
 from promptmill.schemas.json_types import Json
 
 Row = dict[str, Json]
@@ -39,7 +39,7 @@ def promptmill() -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command line, in a process of its own."""
 
     def call(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "promptmill.workers.cli", *arguments]
+        command = [*CLI, *arguments]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
         return done

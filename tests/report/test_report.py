@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from command import CLI
 from promptmill.pipeline.reuse import BLOCK
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions
@@ -92,7 +92,7 @@ def test_the_command_runs_the_rejects_again(reported: Path, promptmill: Promptmi
     command = rerun_command(OutputFolder(reported), record)
     script = command.replace("promptmill run", '"$@" run', 1)
     done = subprocess.run(
-        ["sh", "-c", script, "sh", sys.executable, "-m", "promptmill.workers.cli"],
+        ["sh", "-c", script, "sh", *CLI],
         check=False,
         capture_output=True,
         text=True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from command import CLI
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import RunState, Totals
 from promptmill.workers.driver_lock import DriverLock
@@ -162,7 +162,7 @@ def test_a_real_run_is_watched(
 ) -> None:
     rows = ({"id": str(n), "prompt": "hello mill " * 50} for n in range(3000))
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "--local"]
+    command = [*CLI, "run", "--local"]
     command += ["-i", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out")]
     command += ["--model", str(DEMO / "model"), "--rows-per-shard", "100"]
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stderr=log, stdout=log):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import CLI
 from promptmill.schemas.json_types import Json
 
 MODEL = Path(__file__).resolve().parents[2] / "static" / "demo" / "model"
@@ -46,7 +46,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         file.write(f'{{"id": "broken", "messages": "{CONTENT}\n' + "[" * 100_000 + "\n")
     words = ["run", "-i", NAME, "-o", "out", "--model", str(MODEL), "--local"]
     done = subprocess.run(
-        [sys.executable, "-m", "promptmill.workers.cli", *words],
+        [*CLI, *words],
         cwd=folder,
         env={**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET, "HF_TOKEN": SECRET},
         capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from command import CLI
 from promptmill.pipeline.read.inputs import find_inputs
 from promptmill.pipeline.storage.place import place_of
 from promptmill.schemas.errors import JobError
@@ -51,7 +51,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def test_a_run_keeps_them_to_itself(address: str, tmp_path: Path, tiny_models: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "promptmill.workers.cli"]
+    command = [*CLI]
     options = ["--model", str(tiny_models / "chatml"), "--local"]
 
     def promptmill(*arguments: str) -> subprocess.CompletedProcess[str]:

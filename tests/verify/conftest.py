@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from command import CLI
 from rendering_server import CLOCK, DEMO, ROWS, Body, Stub, serving
 
 
@@ -57,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Run:
             source = folder / "in.jsonl"
             source.write_text("".join(json.dumps(row) + "\n" for row in rows) + "no json\n")
             # In a process of its own: a local run bounds the memory of the process that it has.
-            command = [sys.executable, "-m", "promptmill.workers.cli", "run", "--local"]
+            command = [*CLI, "run", "--local"]
             command += ["-i", str(source), "-o", str(folder / "out")]
             command += ["--model", str(DEMO / "model"), "--max-model-len", "128"]
             command += ["--allowed-media-root", str(DEMO), "--clock", CLOCK.isoformat(), *words]

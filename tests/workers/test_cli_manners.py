@@ -16,13 +16,13 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+from command import CLI
 from promptmill.schemas import profile
 from promptmill.schemas.errors import ErrorCode, JobError, RowError
 from promptmill.workers.cli.app import app, main
 from promptmill.workers.cli.failures import show_failure
 from promptmill.workers.cli.voice import VOICE
 
-CLI = [sys.executable, "-m", "promptmill.workers.cli"]
 GROUP = typer.main.get_command(app)
 assert isinstance(GROUP, TyperGroup)
 COMMANDS = GROUP.commands

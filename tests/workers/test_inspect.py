@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from command import CLI
 from promptmill.workers.cli.app import app
 
 TEN = "one two three four five six seven eight nine ten"
@@ -36,7 +36,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> P
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     # In a process of its own: a local run bounds the memory of the process that it has.
     words = ["run", "-i", str(folder / "in.jsonl"), "-o", str(folder / "out"), "--with-text"]
-    command = [sys.executable, "-m", "promptmill.workers.cli", *words, "--local"]
+    command = [*CLI, *words, "--local"]
     subprocess.run([*command, "--model", str(tiny_models / "chatml")], check=True)
     return folder
 

@@ -12,6 +12,7 @@ from threading import Thread
 
 import pytest
 
+from command import CLI
 from promptmill.schemas.run import Totals
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.logs import JsonFormatter, LogFormat, TextFormatter, about, json_line
@@ -85,7 +86,7 @@ def test_a_run_logs_json_alone(tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out"
     row = {"id": "a", "messages": [{"role": "user", "content": SECRET}]}
     source.write_text(json.dumps(row) + "\n" + json.dumps({"id": SECRET, "messages": 1}) + "\n")
-    command = [sys.executable, "-m", "promptmill.workers.cli", "run", "-i", str(source)]
+    command = [*CLI, "run", "-i", str(source)]
     command += ["-o", str(out), "--model", str(ROOT / "static/demo/model"), "--local"]
     done = subprocess.run([*command, "--log-format", "json"], capture_output=True, text=True)
     assert done.returncode == 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+from command import CLI
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "static" / "demo" / "model"
@@ -36,7 +37,7 @@ def test_memory_stays_level(tmp_path: Path) -> None:
     rows = write_input(source, 1 << 30)
     words = ["run", "-i", str(source), "-o", str(out), "--model", str(MODEL), "--local"]
     options = ["--text-column", "text", "--task", "train", "--max-model-len", "2048"]
-    command = [sys.executable, "-m", "promptmill.workers.cli", *words, *options]
+    command = [*CLI, *words, *options]
     command += ["--on-overlong", "truncate"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         watched = psutil.Process(process.pid)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+
+from command import CLI
 
 BOMB = (
     "{% set ns = namespace(s='x' * 1000) %}"
@@ -23,7 +24,7 @@ def test_a_memory_bomb_is_its_rows_reject(tmp_path: Path, tiny_models: Path) -> 
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "bomb.jinja").write_text(BOMB)
     words = ["run", "-i", "in.jsonl", "-o", "out", "--local", "--model"]
-    command = [sys.executable, "-m", "promptmill.workers.cli", *words, str(tiny_models / "chatml")]
+    command = [*CLI, *words, str(tiny_models / "chatml")]
     subprocess.run([*command, "--chat-template", "bomb.jinja"], cwd=tmp_path, check=True)
     totals = json.loads((tmp_path / "out" / "_promptmill" / "run.json").read_text())["totals"]
     assert totals["rows_ok"] == 2

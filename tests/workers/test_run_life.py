@@ -14,33 +14,13 @@ from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions, OnError
 from promptmill.schemas.run import RunRecord
 from promptmill.workers.driver_lock import DriverLock
-from promptmill.workers.leases import Snapshot
 from promptmill.workers.outcome import Outcome
 from promptmill.workers.output_folder import OutputFolder
-from promptmill.workers.pace import Pace
 from promptmill.workers.run import run
 from promptmill.workers.status import look
+from reporters import KeptLines
 
 Row = dict[str, Json]
-
-
-class Log:
-    """A reporter that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-
-    def show(self, snapshot: Snapshot, pace: Pace) -> None:
-        pass
-
-    def finish(self, snapshot: Snapshot, pace: Pace) -> None:
-        self.lines.append(f"{pace.percent} %")
-
-    def close(self) -> None:
-        pass
 
 
 def chat(row_id: str, text: str, **more: Json) -> Row:
@@ -57,13 +37,13 @@ class Bench:
     def __init__(self, folder: Path, models: Path) -> None:
         self.folder, self.models = folder, models
         self.out = folder / "out"
-        self.log = Log()
+        self.log = KeptLines()
 
     def run(self, rows: list[Row] | None = None, **options: object) -> Outcome:
         path = self.folder / "in.jsonl"
         if rows is not None:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        self.log = Log()
+        self.log = KeptLines()
         defaults: dict[str, object] = {
             "input": (str(path),),
             "output": str(self.out),

@@ -12,33 +12,13 @@ import pytest
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import JobOptions
 from promptmill.workers.job import resolve_job
-from promptmill.workers.pace import Pace
-from promptmill.workers.queue import Snapshot
 from promptmill.workers.run import run
 from promptmill.workers.start_probe import SAMPLE_MEMORY
+from reporters import KeptLines
 
 MakeOptions = Callable[..., JobOptions]
 # No literal of the template holds the spelling: only rendering shows it.
 FOREIGN = "{% for m in messages %}{{ '<|' ~ m.role ~ '|>' ~ m.content }}{% endfor %}"
-
-
-class Log:
-    """A reporter that keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
-
-    def show(self, snapshot: Snapshot, pace: Pace) -> None:
-        pass
-
-    def finish(self, snapshot: Snapshot, pace: Pace) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -72,7 +52,7 @@ def test_nothing_is_found_in_a_fitting_model(
 def test_a_foreign_template_is_said_once_and_recorded(
     options: MakeOptions, tiny_models: Path, tmp_path: Path
 ) -> None:
-    log = Log()
+    log = KeptLines()
     assert run(options(tiny_models / "chatml", chat_template=FOREIGN), log).exit_code == 0
     (line,) = [line for line in log.lines if "The chat template writes" in line]
     assert line.startswith("warning: ")
@@ -101,7 +81,7 @@ def test_a_model_of_garbage_ids_ends_the_run_before_it_begins(
     options: MakeOptions, models: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(JobError, match="garbage"):
-        run(options(models / "deepseek_v3_llamacls"), Log())
+        run(options(models / "deepseek_v3_llamacls"), KeptLines())
     assert not (tmp_path / "out").exists()
 
 
@@ -109,5 +89,5 @@ def test_a_template_that_jinja_cannot_read_ends_the_run_before_it_begins(
     options: MakeOptions, tiny_models: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(JobError, match="--chat-template cannot be used"):
-        run(options(tiny_models / "chatml", chat_template="{% if %}"), Log())
+        run(options(tiny_models / "chatml", chat_template="{% if %}"), KeptLines())
     assert not (tmp_path / "out").exists()
