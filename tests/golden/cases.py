@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from compare import Verdict, difference, error_difference
 from models import Encoders
-from msgspec.structs import replace
 from official import explain
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.params import TokenizeParams
