@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import pytest
 
 from promptmill.pipeline.encoder import Encoder
@@ -133,8 +134,19 @@ def row(text: str) -> RawRow:
     return RawRow("in.jsonl", 0, line.encode())
 
 
+def kill_the_queue() -> None:
+    (queue,) = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "ray::QueueActor" in " ".join(process.cmdline())
+    ]
+    queue.kill()
+
+
 @pytest.mark.ray
-def test_a_row_that_kills_its_worker(tmp_path: Path, tiny_models: Path) -> None:
+@pytest.mark.parametrize("deaths", [0, 2])
+def test_a_row_that_kills_its_worker(deaths: int, tmp_path: Path, tiny_models: Path) -> None:
+    """Also where the queue dies after the worker did, and all that it knew of the row is gone."""
     from ray import cloudpickle
 
     from promptmill.workers.fleet import RayFleet
@@ -143,7 +155,7 @@ def test_a_row_that_kills_its_worker(tmp_path: Path, tiny_models: Path) -> None:
     work, setup = prepare(tmp_path, tiny_models / "chatml", Deadly)
     fleet = RayFleet(work, setup, workers=WorkerRange(2, 2), address=None, say=print)
     fleet.start()
-    died = 0
+    died = restarted = 0
     try:
         while True:
             snapshot = fleet.poll()
@@ -151,9 +163,13 @@ def test_a_row_that_kills_its_worker(tmp_path: Path, tiny_models: Path) -> None:
             assert snapshot.failure is None
             if snapshot.finished:
                 break
+            if restarted < min(deaths, died):
+                kill_the_queue()
+                restarted += 1
     finally:
         fleet.close()
-    assert died == 2, "once for each row: after that it is tried in a process of its own"
+    assert restarted == deaths
+    assert 2 <= died <= 2 + deaths, "once for each row: then it is tried in a process of its own"
     # What a killed process had open is left for the driver to clean.
     for path in setup.job.folder.temporary.iterdir():
         path.unlink()
