@@ -23,7 +23,7 @@ os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # befo
 from promptmill.pipeline.engines.base import Engine, FlatTokens
 from promptmill.pipeline.engines.checked import same_row
 from promptmill.pipeline.engines.load import load_engine
-from promptmill.pipeline.engines.spec import parse
+from promptmill.pipeline.engines.spec import added_tokens
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.options import EngineName, JobOptions
@@ -107,7 +107,7 @@ def main() -> None:
     for folder in options.model:
         job = JobOptions(input=("-",), output="-", model=str(folder))
         bundle = load_bundle(job)
-        spellings = [token.content for token in parse(bundle.backend or "{}").added_tokens]
+        spellings = [t.content for t in added_tokens(bundle.backend)] if bundle.backend else []
         sets = {path.name: list(read(path, spellings))[: options.rows] for path in options.data}
         if options.fuzz:
             sets["fuzz"] = list(fuzz(options.fuzz, spellings))

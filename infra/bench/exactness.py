@@ -28,7 +28,7 @@ import msgspec
 from promptmill.pipeline.engines.base import EngineMismatch, encodable
 from promptmill.pipeline.engines.checked import same_row
 from promptmill.pipeline.engines.load import load_engine
-from promptmill.pipeline.engines.spec import parse
+from promptmill.pipeline.engines.spec import added_tokens
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
@@ -123,7 +123,7 @@ def compare_all(
         reason = "no Hugging Face tokenizer: the model's own library does the work"
         if bundle.backend is not None:
             reason = load_engine(bundle).fallback_reason
-        spellings = [token.content for token in parse(bundle.backend or "{}").added_tokens]
+        spellings = [t.content for t in added_tokens(bundle.backend)] if bundle.backend else []
         for name, path in zip(names, [*files, None], strict=True):
             if (who["tokenizer"], name) in done:
                 continue

@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,9 +38,7 @@ class Failed(Exception):
     """The command ended badly; the text says how."""
 
 
-def measure(
-    command: Sequence[str], env: Mapping[str, str], log: Path, seconds: float = 600
-) -> Cost:
+def measure(command: Sequence[str], log: Path, seconds: float) -> Cost:
     """Run a command to the end of its last process.
 
     Processes whose parent dies become children of this one (Linux), so that none is missed.
@@ -51,9 +49,7 @@ def measure(
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     start, watch = time.monotonic(), _Watch()
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env={**os.environ, **env}, stdout=output, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         while process.poll() is None and time.monotonic() - start < seconds:
             watch.look()
             time.sleep(LOOK_SECONDS)
@@ -108,7 +104,7 @@ def main() -> None:
     """One measurement a process, so that the peak is this command's."""
     log, seconds, *command = sys.argv[1:]
     try:
-        cost = measure(command, {}, Path(log), float(seconds))
+        cost = measure(command, Path(log), float(seconds))
     except Failed as error:
         sys.exit(str(error))
     print(cost.cpu, cost.wall, cost.memory)

@@ -119,7 +119,7 @@ def test_log_probabilities_are_carried(bundle: ModelBundle, ids_of: Ids) -> None
     assert bytes(b for part in data if isinstance(part, list) for b in part) == "a🦀 b".encode()  # type: ignore[misc]
 
 
-def test_counts_that_do_not_match_are_refused(bundle: ModelBundle, ids_of: Ids) -> None:
+def test_counts_that_do_not_match_are_refused(bundle: ModelBundle) -> None:
     with pytest.raises(RowError, match="1 log probabilities for 2 ids"):
         PlainReader(bundle, 0).read(output([1, 2], logprobs=[TokenLogprob(0.0)]))
 

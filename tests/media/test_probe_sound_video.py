@@ -56,7 +56,9 @@ def test_lengths_of_sounds(format: str, channels: int) -> None:
 
 
 def test_sounds_that_tools_stumble_over(shared: Path) -> None:
-    for file in filter(Path.is_file, (shared / "data" / "audio").rglob("*")):
+    files = list(filter(Path.is_file, (shared / "data" / "audio").rglob("*")))
+    assert files
+    for file in files:
         data = file.read_bytes()
         with av.open(io.BytesIO(data)) as container:
             samples = sum(frame.samples for frame in container.decode(audio=0))
@@ -141,7 +143,9 @@ def test_videos_that_broke_off() -> None:
 
 
 def test_videos_of_others(shared: Path) -> None:
-    for file in filter(Path.is_file, (shared / "data" / "video").rglob("*")):
+    files = list(filter(Path.is_file, (shared / "data" / "video").rglob("*")))
+    assert files
+    for file in files:
         data = file.read_bytes()
         with av.open(io.BytesIO(data)) as container:
             frames = list(container.decode(video=0))

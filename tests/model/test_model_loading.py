@@ -73,7 +73,7 @@ def test_metadata_exceptions_pass_the_class_by(load: Load, make_folder: MakeFold
     assert bundle.facts.tokenizer_class == "LlamaTokenizer"
 
 
-def test_hub_names_decide_as_on_the_hub(load: Load, make_folder: MakeFolder) -> None:
+def test_hub_names_decide_as_on_the_hub(make_folder: MakeFolder) -> None:
     # transformers knows some models by their name alone; a snapshot's path would hide it.
     config = {"model_type": "llama", "vocab_size": 436}
     path = make_folder(

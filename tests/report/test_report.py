@@ -86,7 +86,7 @@ def test_content_only_where_it_was_asked_for(
     assert "secret" not in report.read_text()
 
 
-def test_the_command_runs_the_rejects_again(reported: Path, promptmill: Promptmill) -> None:
+def test_the_command_runs_the_rejects_again(reported: Path) -> None:
     record = OutputFolder(reported).read_record()
     assert record is not None
     command = rerun_command(OutputFolder(reported), record)
@@ -152,7 +152,7 @@ def test_prefix_reuse_is_what_a_cache_would_give(reported: Path) -> None:
     assert sides[1].share > sides[0].share / 2
 
 
-def test_endings(reported: Path, tmp_path: Path) -> None:
+def test_endings(reported: Path) -> None:
     folder = OutputFolder(reported)
     found = gather(folder)
     assert found.ending is Ending.FINISHED

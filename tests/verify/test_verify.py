@@ -400,7 +400,7 @@ def test_what_is_printed(run: Run, serve: Serve) -> None:
     assert CliRunner().invoke(app, [*words[:-1], "some"]).exit_code == 2
 
 
-def test_a_changed_input_is_not_compared(run: Run, serve: Serve, tmp_path: Path) -> None:
+def test_a_changed_input_is_not_compared(run: Run, serve: Serve) -> None:
     url, _ = serve()
     output = run(rows=one_chat("soon another text"))
     source = output.parent / "in.jsonl"
