@@ -127,12 +127,29 @@ class BlockCounter:
             self._settle()
 
     def _settle(self) -> None:
-        kept = np.sort(np.concatenate(self._found))
-        kept = kept[np.diff(kept, prepend=kept[:1] + np.uint64(1)) != 0]
+        found = np.concatenate(self._found)
+        kept = _different(_smallest(found, 2 * self._most))
+        if len(kept) <= self._most:  # all there is, or too many of these were the same
+            kept = _different(found)
         if len(kept) > self._most:
             self._below = int(kept[self._most])
             kept = kept[: self._most]
         self._found, self._unsorted = [kept], 0
+
+
+def _smallest(found: Hashes, count: int) -> Hashes:
+    """All that are not larger than the `count`-th of them, or all."""
+    if len(found) <= count:
+        return found
+    smallest: Hashes = found[found <= np.partition(found, count)[count]]
+    return smallest
+
+
+def _different(found: Hashes) -> Hashes:
+    """In order, each once."""
+    kept: Hashes = np.sort(found)
+    kept = kept[np.diff(kept, prepend=kept[:1] + np.uint64(1)) != 0]
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,39 +187,26 @@ def total(parts: Iterable[Blocks | None], most: int = 4 * HASHES_OF_A_RUN) -> Re
 def block_hashes(prompts: Sequence[Ids], marks: Mapping[int, Marks] = _NO_MARKS) -> Hashes:
     """One hash for every block that a cache could give: of its ids and all before it.
 
-    A prompt's ids are taken two at a time, multiplied by a factor of their place and added up;
-    the sum up to a block's end is mixed with the block's number.
+    The ids of a block are taken two at a time, multiplied by a factor of their place and added up;
+    that is mixed with the block's number in its prompt. Those of all blocks up to one's end are
+    added up and mixed again.
     """
     counts = [max(0, len(ids) - 1) // BLOCK for ids in prompts]
     if not any(counts):
         return _NONE
-    factors = _factors(max(counts) * _WORDS)
     words = np.concatenate([ids[: n * BLOCK] for ids, n in zip(prompts, counts, strict=True)])
-    words = words.view(np.uint64)  # in place from here on: this runs over every id of a run
-    words += np.uint64(1)
-    words *= np.concatenate([factors[: n * _WORDS] for n in counts])
+    own = np.einsum("ij,j->i", words.view(np.uint64).reshape(-1, _WORDS), _FACTORS)
     firsts = np.cumsum([0, *counts[:-1]])
+    numbers = (np.arange(len(own)) - np.repeat(firsts, counts)).astype(np.uint64)
+    own = _mixed(own + numbers)
     for number, of_prompt in marks.items():
         for block, mark in of_prompt:
             if block < counts[number]:
-                word = (int(firsts[number]) + block) * _WORDS
-                words[word : word + 1] += np.uint64(mark)
-    chains = np.cumsum(words, out=words)[_WORDS - 1 :: _WORDS]
+                place = int(firsts[number]) + block
+                own[place : place + 1] += np.uint64(mark)
+    chains = np.cumsum(own)
     before = np.where(firsts, chains[(firsts - 1).clip(0)], np.uint64(0))
-    numbers = np.arange(len(chains), dtype=np.uint64)
-    return _mixed(chains + numbers - np.repeat(before + firsts.astype(np.uint64), counts))
-
-
-_table = _NONE
-
-
-def _factors(length: int) -> Hashes:
-    """An odd factor for every place in a prompt, the same in every process."""
-    global _table
-    if len(_table) < length:
-        size = 1 << (length - 1).bit_length()
-        _table = _mixed(np.arange(size, dtype=np.uint64)) | np.uint64(1)
-    return _table
+    return _mixed(chains - np.repeat(before, counts) + numbers)
 
 
 def _mixed(values: Hashes) -> Hashes:
@@ -212,6 +216,9 @@ def _mixed(values: Hashes) -> Hashes:
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     result: Hashes = mixed ^ (mixed >> np.uint64(31))
     return result
+
+
+_FACTORS: Final = _mixed(np.arange(_WORDS, dtype=np.uint64)) | np.uint64(1)
 
 
 def _number(text: str) -> int:

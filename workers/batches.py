@@ -30,12 +30,12 @@ def batches(
     batch: list[RawRow] = []
     size = 0
     for row in rows:
-        alone = any(start <= row.row_index < stop for start, stop in careful)
+        alone = bool(careful) and any(start <= row.row_index < stop for start, stop in careful)
         if batch and (alone or len(batch) >= most_rows or size >= most_bytes):
             yield batch
             batch, size = [], 0
         batch.append(row)
-        size += weight(row.data)
+        size += len(row.data) if isinstance(row.data, bytes) else weight(row.data)
         if alone:
             yield batch
             batch, size = [], 0

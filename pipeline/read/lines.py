@@ -91,10 +91,19 @@ def line_rows(blocks: Iterable[bytes], source: str, first_row: int, start: int) 
         for block in blocks:
             first, *others = block.split(b"\n")
             line.add(first)
-            for piece in others:
-                yield line.row(source, index)
-                line = _OpenLine(line.start + line.size + 1, piece)
+            if not others:
+                continue
+            yield line.row(source, index)
+            at = line.start + line.size + 1
+            for piece in others[:-1]:
                 index += 1
+                if len(piece) > MAX_LINE_BYTES:
+                    yield _OpenLine(at, piece).row(source, index)
+                else:  # nearly all lines: nothing to put together, and no mark before them
+                    yield RawRow(source, index, piece, byte_range=(at, at + len(piece)))
+                at += len(piece) + 1
+            line = _OpenLine(at, others[-1])
+            index += 1
     except BrokenStreamError as broken:
         message = (
             f"{source} is broken after line {index}: {broken}. The lines before were read; what "
