@@ -19,14 +19,12 @@ from promptmill.pipeline.media.base import (
 )
 from promptmill.pipeline.media.tokens import need_id, repeated
 from promptmill.pipeline.media.values import Values, config_values, row_values
+from promptmill.pipeline.model.deepseek_tokens import IMAGE_ID
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.media import Modality
 from promptmill.schemas.request import Ids
 
 PLACEHOLDER = "<｜deepseek_image｜>"
-
-V41_IMAGE = 129264
-"""Id of the placeholder and of all it becomes; the server takes no other."""
 
 START, PAD, IMAGE, NEWLINE, END = range(129257, 129262)
 """V4's ids beyond the vocabulary, fixed in the server."""
@@ -166,9 +164,9 @@ def interleaved(rows: int, columns: int) -> Ids:
 def deepseek_v41_family(bundle: ModelBundle, codec: TextCodec) -> Family:
     """DeepSeek V4.1."""
     config = config_values(bundle)
-    image_id = config.integer("image_token_id", V41_IMAGE)
-    if image_id != V41_IMAGE:
-        config.fail("image_token_id", str(V41_IMAGE))
+    image_id = config.integer("image_token_id", IMAGE_ID)
+    if image_id != IMAGE_ID:  # the server takes no other
+        config.fail("image_token_id", str(IMAGE_ID))
     images = DeepseekV41Image(_cells(config.child("vision_config"), "", 1024, 295_936), image_id)
     return _family("DeepSeek V4.1", images.expand, (image_id,))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from promptmill.pipeline.media.base import (
     Family,
@@ -93,12 +93,11 @@ class InternVLImage:
         asked = row_values(site.kwargs, Modality.IMAGE)
         if asked.get("size") is not None:
             asked.fail("size", "left to the model; the server's processor refuses it")
-        tiling = Tiling(
-            tile=self.tiling.tile,
+        tiling = replace(
+            self.tiling,
             least=asked.integer("min_patches", self.tiling.least),
             most=asked.integer("max_patches", self.tiling.most),
             splits=asked.flag("crop_to_patches", self.tiling.splits),
-            ratios=self.tiling.ratios,
         )
         return self.pictures.image(tiling.tiles(info))
 
@@ -123,13 +122,12 @@ class InternVLChatImage:
 
 def read_dynamic(values: Values, default: Tiling) -> Tiling:
     """Tiling as config.json or a row says it."""
-    return Tiling(
-        tile=default.tile,
+    return replace(
+        default,
         least=values.integer("min_dynamic_patch", default.least),
         most=values.integer("max_dynamic_patch", default.most),
         splits=values.flag("dynamic_image_size", default.splits),
         thumbnail=values.flag("use_thumbnail", default.thumbnail),
-        ratios=default.ratios,
     )
 
 
