@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 import signal
 
+from clock import Clock
 from promptmill.workers.departure import GRACE_SECONDS, Departure
 
 
-class Clock:
-    seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def test_nothing_is_given_up_unasked() -> None:
-    assert Departure(Clock()).leaves_time(0.0, 1, 10**9)
+    assert Departure(Clock(100.0)).leaves_time(0.0, 1, 10**9)
 
 
 def test_what_can_be_finished_in_time_is_finished() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     leaving = Departure(clock)
     leaving.ask()
     clock.seconds += 5

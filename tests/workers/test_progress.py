@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
+from clock import Clock
 from promptmill.schemas.run import Totals
 from promptmill.workers.leases import Snapshot
 from promptmill.workers.pace import Pacer, duration
@@ -20,14 +21,6 @@ START = Snapshot(
     notes=(),
     held=(),
 )
-
-
-@dataclass
-class Clock:
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 def test_the_pace_leaves_out_what_was_done_before() -> None:

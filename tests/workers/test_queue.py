@@ -1,50 +1,23 @@
-"""Leases without Ray: deaths, silence, poison rows, the breaker; with a clock of our own."""
+"""Leases without Ray: deaths, silence, stragglers, the breaker; with a clock of our own."""
 
 from __future__ import annotations
 
 import sys
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import FrameType
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from promptmill.schemas.errors import ErrorCode
+from clock import Clock
 from promptmill.schemas.run import Totals
-from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Shard, Shards
+from promptmill.schemas.shard import Shard, Shards
 from promptmill.workers.breaker import BREAKER_ROWS
-from promptmill.workers.leases import Blame, Failure, Lease, Order, RowRange, Work
+from promptmill.workers.leases import Failure, Lease, Order, RowRange, Work
 from promptmill.workers.queue import LEASE_SECONDS, JobQueue
 from promptmill.workers.roster import IDLE_SECONDS
 from promptmill.workers.trouble import SHARD_DEATHS, SHARD_FAILURES
-
-FILE = InputFile("/in.jsonl", "in.jsonl", InputKind.JSONL, InputCompression.NONE, 1000)
-GOOD = Totals(lines=10, rows_in=10, rows_ok=10, tokens=50)
-
-
-def shards(count: int) -> list[Shard]:
-    return [Shard(i, FILE, i * 10, i * 10 + 10, i * 10, 10) for i in range(count)]
-
-
-@dataclass
-class Clock:
-    seconds: float = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-def queue(count: int, clock: Clock | None = None, **work: object) -> JobQueue:
-    return JobQueue(Work(shards(count), **work), now=clock or Clock())  # type: ignore[arg-type]
-
-
-def take(jobs: JobQueue, worker: str = "w") -> Lease:
-    lease = jobs.lease(worker)
-    assert isinstance(lease, Lease)
-    return lease
+from queues import FILE, GOOD, queue, shards, take
 
 
 def test_hands_out_every_shard_once_and_then_stops() -> None:
@@ -109,94 +82,6 @@ def test_a_late_commit_counts_once() -> None:
     assert jobs.snapshot().totals == GOOD
     clock.seconds += 2 * LEASE_SECONDS
     assert jobs.snapshot().silent == ()
-
-
-def test_a_poison_row_is_found_and_blamed() -> None:
-    jobs = queue(1)
-    deaths = 0
-    while True:
-        lease = take(jobs, f"w{deaths}")
-        for rows in cut(lease):
-            assert jobs.begin(lease.id, rows, Totals())
-            if rows.start <= 7 < rows.stop and 7 not in lease.guilty:
-                jobs.lost(f"w{deaths}", "died")
-                deaths += 1
-                break
-        else:
-            break
-    assert lease.guilty == {7: Blame(ErrorCode.WORKER_CRASHED, "died")}
-    assert deaths == 3
-
-
-def cut(lease: Lease) -> list[RowRange]:
-    """Batches of five rows, of one where care is asked for."""
-    alone = [r for span in lease.careful for r in range(span.start, span.stop)]
-    singles = [RowRange(r, r + 1) for r in alone]
-    return singles + [r for r in (RowRange(0, 5), RowRange(5, 10)) if r.start not in alone]
-
-
-def test_a_node_that_is_taken_away_blames_no_row() -> None:
-    jobs = queue(1)
-    for n in range(SHARD_DEATHS):
-        lease = take(jobs, f"w{n}")
-        assert lease.careful == ()
-        assert jobs.begin(lease.id, RowRange(3, 4), Totals())
-        jobs.lost(f"w{n}", "died with its node", None)
-    assert jobs.snapshot().failure is None
-
-
-def test_rows_that_fail_in_our_own_code_are_found_in_the_same_way() -> None:
-    jobs = queue(1)
-    while True:
-        lease = take(jobs)
-        for rows in cut(lease):
-            assert jobs.begin(lease.id, rows, Totals())
-            if rows.start <= 7 < rows.stop and 7 not in lease.guilty:
-                jobs.fail(lease.id, Failure.ROWS, "TypeError")
-                break
-        else:
-            break
-    assert lease.guilty == {7: Blame(ErrorCode.INTERNAL_ERROR, "TypeError")}
-    assert jobs.snapshot().failure is None
-
-
-def test_one_chance_death_blames_no_row() -> None:
-    jobs = queue(1)
-    for worker in ("a", "b"):
-        lease = take(jobs, worker)
-        jobs.begin(lease.id, RowRange(3, 4), Totals())
-        if worker == "a":
-            jobs.lost(worker, "died")
-    assert lease.guilty == {}
-
-
-def test_a_shard_that_kills_without_a_guilty_row_ends_the_run() -> None:
-    jobs = queue(1)
-    for n in range(SHARD_DEATHS):
-        take(jobs, str(n))
-        jobs.lost(str(n), "died")
-    assert "Shard 0" in (jobs.snapshot().failure or "")
-    assert jobs.lease("w") is Order.STOP
-
-
-def test_errors_are_tried_again_until_they_repeat() -> None:
-    jobs = queue(2)
-    for _ in range(SHARD_FAILURES):
-        assert jobs.snapshot().failure is None
-        lease = take(jobs)
-        if lease.shard.index == 1:
-            lease = take(jobs)
-        jobs.fail(lease.id, Failure.ATTEMPT, "OSError: disk full")
-    assert "disk full" in (jobs.snapshot().failure or "")
-
-
-def test_a_fatal_error_ends_the_run_at_once() -> None:
-    jobs = queue(2)
-    first, second = take(jobs, "a"), take(jobs, "b")
-    jobs.fail(first.id, Failure.RUN, "no chat template")
-    assert jobs.snapshot().failure == "no chat template"
-    assert not jobs.begin(second.id, RowRange(0, 1), Totals())
-    assert jobs.lease("a") is Order.STOP
 
 
 def test_a_straggler_is_tried_beside_and_the_loser_gives_up() -> None:
@@ -373,75 +258,3 @@ def test_breaker(seen: Totals, broken: bool) -> None:
     lease = take(jobs)
     assert jobs.begin(lease.id, None, seen) is not broken
     assert (jobs.snapshot().failure is not None) is broken
-
-
-@dataclass
-class Simulation:
-    """Workers that die, fall silent, come back late or do their work, as a schedule says."""
-
-    jobs: JobQueue
-    clock: Clock
-    receipts: dict[int, int] = field(default_factory=dict)
-    """Shard to the lease that published first: publishing is once only."""
-    running: dict[str, Lease] = field(default_factory=dict)
-    zombies: list[Lease] = field(default_factory=list)
-    born: int = 0
-
-    def step(self, action: str, pick: int) -> None:
-        if action == "start" or not self.running:
-            self.born += 1
-            answer = self.jobs.lease(f"w{self.born}")
-            if isinstance(answer, Lease):
-                self.running[f"w{self.born}"] = answer
-            else:
-                self.clock.seconds += LEASE_SECONDS / 2
-            return
-        worker = sorted(self.running)[pick % len(self.running)]
-        lease = self.running.pop(worker)
-        if action == "die":
-            self.jobs.lost(worker, "died")
-        elif action == "silent":
-            self.zombies.append(lease)
-            self.clock.seconds += LEASE_SECONDS
-        elif action == "published":  # and died before it could say so
-            self.publish(lease)
-            self.jobs.lost(worker, "died")
-        elif self.jobs.begin(lease.id, None, GOOD):
-            self.finish(lease)
-
-    def publish(self, lease: Lease) -> None:
-        self.receipts.setdefault(lease.shard.index, lease.id)
-
-    def finish(self, lease: Lease) -> None:
-        self.publish(lease)
-        self.jobs.commit(lease.id, lease.shard.index, GOOD)
-
-
-@settings(deadline=None)
-@given(
-    count=st.integers(1, 12),
-    schedule=st.lists(
-        st.tuples(
-            st.sampled_from(["start", "start", "die", "silent", "published", "finish"]),
-            st.integers(0, 20),
-        ),
-        max_size=60,
-    ),
-)
-def test_every_shard_is_committed_once_whatever_happens(
-    count: int, schedule: list[tuple[str, int]]
-) -> None:
-    clock = Clock()
-    run = Simulation(queue(count, clock), clock)
-    for action, pick in schedule:
-        run.step(action, pick)
-    for zombie in run.zombies:
-        run.finish(zombie)
-    if run.jobs.snapshot().failure is not None:
-        return  # too many deaths on one shard: the run ended, which is an answer
-    for _ in range(10 * count):
-        run.step("finish", 0)
-    seen = run.jobs.snapshot()
-    assert seen.finished
-    assert seen.totals.rows_ok == 10 * count
-    assert sorted(run.receipts) == list(range(count))
