@@ -13,7 +13,7 @@ thousand of them say how many there are (K minimum values), and those of two sha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
@@ -173,15 +173,6 @@ class Reuse:
     def share_error(self) -> float:
         """One standard deviation of `share`."""
         return self.error * BLOCK / self.tokens if self.tokens else 0.0
-
-
-def total(parts: Iterable[Blocks | None], most: int = 4 * HASHES_OF_A_RUN) -> Reuse:
-    """What a cache could give of the prompts of many shards."""
-    counter = BlockCounter(most)
-    for part in parts:
-        if part is not None:
-            counter.merge(part)
-    return counter.reuse()
 
 
 def block_hashes(prompts: Sequence[Ids], marks: Mapping[int, Marks] = _NO_MARKS) -> Hashes:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from promptmill.pipeline.lengths import bounds, bucket, buckets
-from promptmill.pipeline.reuse import BLOCK, BlockCounter, block_hashes, hashes_kept, total
+from promptmill.pipeline.reuse import BLOCK, BlockCounter, Reuse, block_hashes, hashes_kept
+from promptmill.workers.report.gather import HASHES
 
 IDS = st.integers(0, 2)
 STEMS = [np.arange(n * BLOCK, dtype=np.int32) for n in (0, 1, 3)]
@@ -21,6 +22,15 @@ PROMPTS = st.lists(
     ),
     max_size=20,
 )
+
+
+def merged(counters: list[BlockCounter]) -> Reuse:
+    """What a report makes of the receipts of several shards."""
+    whole = BlockCounter(HASHES)
+    for counter in counters:
+        if (blocks := counter.blocks()) is not None:
+            whole.merge(blocks)
+    return whole.reuse()
 
 
 def given_by_a_cache(prompts: list[np.ndarray]) -> int:
@@ -40,7 +50,7 @@ def test_as_a_cache_would_give_them(prompts: list[np.ndarray], split: int) -> No
     parts = [BlockCounter(), BlockCounter()]
     parts[0].add(prompts[:split])
     parts[1].add(prompts[split:])
-    reuse = total(part.blocks() for part in parts)
+    reuse = merged(parts)
     assert reuse.error == 0
     assert reuse.blocks - reuse.different == given_by_a_cache(prompts)
     assert reuse.tokens == sum(map(len, prompts))
@@ -56,7 +66,7 @@ def test_many_blocks_are_estimated_within_the_error_that_is_said(seed: int, shar
     counters = [BlockCounter(512) for _ in range(shards)]
     for n, prompt in enumerate(prompts):
         counters[n % shards].add([prompt])
-    reuse = total(counter.blocks() for counter in counters)
+    reuse = merged(counters)
     true = len(np.unique(block_hashes(prompts)))
     assert 0 < reuse.error < 0.05 * true
     assert abs(reuse.different - true) < 5 * reuse.error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from promptmill.pipeline.lengths import bucket
-from promptmill.pipeline.reuse import total
+from promptmill.pipeline.reuse import BlockCounter, Reuse
 from promptmill.schemas.figures import Cuts
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions
@@ -24,6 +24,13 @@ LONG = "one two three " * 40
 
 def chat(row_id: str, text: str, **more: Json) -> dict[str, Json]:
     return {"id": row_id, "messages": [{"role": "user", "content": text}], **more}
+
+
+def reuse_in(receipt: Receipt) -> Reuse:
+    counter = BlockCounter()
+    assert receipt.figures.whole_blocks is not None
+    counter.merge(receipt.figures.whole_blocks)
+    return counter.reuse()
 
 
 @pytest.fixture
@@ -99,7 +106,7 @@ def test_salts_keep_prompts_apart(receipts: Callable[..., list[Receipt]]) -> Non
     text = "one two three " * 9
     salts = [{"cache_salt": salt} for salt in ("anna", "anna", "ben")]
     (receipt,) = receipts([chat(f"s{n}", text, **salt) for n, salt in enumerate(salts)])
-    reuse = total([receipt.figures.whole_blocks])
+    reuse = reuse_in(receipt)
     assert reuse.different * 3 == reuse.blocks * 2
 
 
@@ -118,7 +125,7 @@ def test_media_keep_prompts_apart_from_where_they_begin(
     options["allowed_media_root"] = str(tiny_models.parent / "images")
     rows = [row("a", grey), row("b", grey), row("c", colour)]
     (receipt,) = receipts(rows, **options)
-    reuse = total([receipt.figures.whole_blocks])
+    reuse = reuse_in(receipt)
     assert receipt.totals.rows_ok == 3
     assert receipt.figures.media_tokens["image"] > 0
     shared = reuse.blocks - reuse.different  # b has all of a, c only what stands before the image
