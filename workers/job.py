@@ -21,13 +21,16 @@ from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import EngineName, JobOptions
-from promptmill.schemas.shard import InputCompression, InputKind, Plan
+from promptmill.schemas.shard import InputCompression, InputFile, InputKind, Plan
 from promptmill.workers.fingerprint import fingerprint, identity
+from promptmill.workers.first_look import first_look
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.start_probe import probe_job
 
 SMALL_BYTES: Final = 2 << 20
 """Input that takes the reference engine about as long as a fast one takes to load."""
+UNPACKED: Final = 8
+"""How many bytes one of compressed or columnar input may stand for; text is about a third."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class Job:
     clock: datetime
     """What templates are told the time is."""
     probed: tuple[str, ...]
-    """What a look at the model and its template found."""
+    """What a look at the model, its template and the first row found."""
     identity: JsonObject
     fingerprint: str
     folder: OutputFolder
@@ -91,6 +94,7 @@ def resolve_job(options: JobOptions) -> Job:
     probed = probe_job(bundle, options, clock)
     planned_at = time.time()
     plan = plan_input(options)
+    probed = (*probed, *first_look(options, plan))
     if options.engine is EngineName.AUTO and _is_small(plan):
         options = options.model_copy(update={"engine": EngineName.TOKENIZERS})
     parts = identity(plan, bundle, options, clock)
@@ -130,11 +134,12 @@ def _check_fits(output: Place, options: JobOptions) -> None:
 
 def _is_small(plan: Plan) -> bool:
     """Whether the reference engine is done before a fast one is loaded and compared with it."""
-    plain = all(
-        file.kind is InputKind.JSONL and file.compression is InputCompression.NONE
-        for file in plan.files
-    )
-    return plain and sum(file.size for file in plan.files) <= SMALL_BYTES
+    return sum(_weight(file) for file in plan.files) <= SMALL_BYTES
+
+
+def _weight(file: InputFile) -> int:
+    plain = file.kind is InputKind.JSONL and file.compression is InputCompression.NONE
+    return file.size if plain else file.size * UNPACKED
 
 
 def _recorded_clock(folder: OutputFolder) -> datetime | None:

@@ -54,14 +54,27 @@ def record_batches(file: HashedFile, name: str) -> list[UnitSize]:
         JobError: it is no Arrow IPC, or it ends too early.
     """
     schema, *messages = _messages(file, name)
+    _schema(file, name, schema)
+    batches = (message for message in messages if message.kind == _Kind.RECORD_BATCH)
+    return [UnitSize(batch.rows, batch.stop - batch.start) for batch in batches]
+
+
+def arrow_columns(file: HashedFile, name: str) -> list[str]:
+    """The names of the columns.
+
+    Raises:
+        JobError: as `record_batches`.
+    """
+    return list(_schema(file, name, next(_messages(file, name))).names)
+
+
+def _schema(file: HashedFile, name: str, message: _Message) -> pa.Schema:
     try:
-        pa.ipc.open_stream(_stored(file, schema))
+        return pa.ipc.open_stream(_stored(file, message)).schema
     except Exception as error:
         if not is_corruption(error):
             raise
         raise _unreadable(name, error) from error
-    batches = (message for message in messages if message.kind == _Kind.RECORD_BATCH)
-    return [UnitSize(batch.rows, batch.stop - batch.start) for batch in batches]
 
 
 def arrow_units(file: HashedFile, shard: Shard) -> Iterator[Unit]:

@@ -34,6 +34,15 @@ def row_groups(file: HashedFile, name: str) -> list[UnitSize]:
     ]
 
 
+def parquet_columns(file: HashedFile, name: str) -> list[str]:
+    """The names of the columns, from the footer.
+
+    Raises:
+        JobError: as `row_groups`.
+    """
+    return list(_opened(file, name).schema_arrow.names)
+
+
 def parquet_units(file: HashedFile, shard: Shard) -> Iterator[Unit]:
     """The row groups of a shard, decoded in bounded memory; page checksums are verified.
 
