@@ -8,7 +8,8 @@ from promptmill.schemas.run import RejectExample, RunTotals
 from promptmill.workers.ledger import Ledger
 from promptmill.workers.output_folder import OutputFolder
 
-MESSAGE_WIDTH = 160
+MESSAGE_WIDTH = 400
+"""Characters: messages end with the way out, which must not be cut off."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -29,7 +30,7 @@ def summary(totals: RunTotals, ledger: Ledger, folder: OutputFolder) -> Iterator
     if ledger.unmarked:
         yield (
             f"warning: {counted(ledger.unmarked, 'row')} with a mask of zeros only, nothing to "
-            "learn from: see the column warnings"
+            "learn from: the column warnings says which"
         )
     yield from _noteworthy(totals)
     if totals.rows_rejected:
@@ -40,7 +41,10 @@ def summary(totals: RunTotals, ledger: Ledger, folder: OutputFolder) -> Iterator
     yield f"report: {folder.report}"
     if totals.rows_rejected:
         rejects = folder.rejects(0).parent
-        yield f"rejects: {rejects}; to run them again: promptmill run -i '{rejects}/*.jsonl' ..."
+        yield (
+            f"rejects: {rejects}; to run them again: promptmill run -i '{rejects}/*.jsonl' -o NEW "
+            "... (the report has the whole command)"
+        )
 
 
 def _noteworthy(totals: RunTotals) -> Iterator[str]:

@@ -52,10 +52,18 @@ def endpoint_of(body: JsonObject, url: str | None, task: Task) -> Endpoint:
         raise _other_api("the OpenAI Responses API", "for embeddings, run with --task pooling")
     if "messages" in body:
         return Endpoint.CHAT
-    raise RowError(
-        ErrorCode.INVALID_REQUEST,
+    raise RowError(ErrorCode.INVALID_REQUEST, _no_request(body))
+
+
+def _no_request(body: JsonObject) -> str:
+    if isinstance(body.get("conversations"), list):  # as in many training sets
+        return (
+            "The row is no request: chats are read from messages, and it has conversations. Rename "
+            "them; turns of from and value (ShareGPT) become role and content."
+        )
+    return (
         "The row is no request: it has none of messages, prompt and input. For plain documents "
-        "name the key of the text with --text-column.",
+        "name the key of the text with --text-column."
     )
 
 

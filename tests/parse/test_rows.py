@@ -220,6 +220,13 @@ class TestDocuments:
         assert (found.code, found.parameter) == (ErrorCode.INVALID_REQUEST, "text")
 
 
+def test_training_sets_of_another_form_are_told_how() -> None:
+    turns: list[Json] = [{"from": "human", "value": "x"}]
+    said = error({"id": "a", "conversations": turns}).message
+    assert "turns of from and value (ShareGPT) become role and content" in said
+    assert "--text-column" in error({"id": "a", "conversations": "x"}).message
+
+
 class TestColumns:
     def test_the_row_is_left_alone(self) -> None:
         row: Any = {"id": 5, "messages": json.dumps(MESSAGES), "image": b"\x00", "seed": None}

@@ -308,3 +308,9 @@ def test_a_run_that_rejected_every_row_says_so_first(bench: Bench) -> None:
     assert "warning" not in "\n".join(bench.run([*rows, *good_rows(1)]).lines)
     bench.out = bench.folder / "nothing"
     assert "warning" not in "\n".join(bench.run([]).lines)
+
+
+def test_the_way_out_of_a_reject_is_not_cut_off(bench: Bench) -> None:
+    text = "\n".join(bench.run([chat("long", "one " * 80)]).lines)
+    assert "or raise --max-model-len." in text
+    assert "(the report has the whole command)" in text
