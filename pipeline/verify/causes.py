@@ -47,8 +47,9 @@ class Cause(StrEnum):
 
 
 ADVICE: Final = {
-    Cause.BOS: "One side has one BOS more: compare add_special_tokens of the row with what the "
-    "template writes by itself (double_bos in warnings), and the tokenizer's own setting.",
+    Cause.BOS: "One side has one id more in front, as a BOS is: compare add_special_tokens of the "
+    "row with what the template writes by itself (double_bos in warnings), and the tokenizer's own "
+    "setting.",
     Cause.MEDIA_NOT_EXPANDED: "The server left one placeholder for each media item; apart from "
     "that the ids are the same. Give such a server collapsed ids: run with --media-ids collapsed, "
     "or readback.collapse().",
@@ -73,7 +74,7 @@ ADVICE: Final = {
     Cause.OFFSETS: "The ids are the same and the offsets are not: please report it.",
     Cause.REFUSED: "The server refuses a prompt that the run made.",
     Cause.ACCEPTED: "The server takes a row that the run rejected.",
-    Cause.SERVER_ERROR: "The server failed on the row, several times.",
+    Cause.SERVER_ERROR: "The server failed on the row, several times: look at its log.",
 }
 """What to look at."""
 
@@ -102,7 +103,10 @@ def likely_cause(
     if found.only_offsets:
         return Cause.OFFSETS
     ours, theirs = stored.ids, found.answer.ids
-    if bos is not None and ([bos, *ours] == theirs or [bos, *theirs] == ours):
+    cut = stored.truncated_left or stored.truncated_right
+    short, long = sorted((ours, theirs), key=len)
+    # What a template writes first need not be the tokenizer's BOS: it is one more all the same.
+    if short == long[1:] and (long[0] == bos or not cut):
         return Cause.BOS
     if stored.spans:
         if theirs == stored.collapsed:

@@ -156,6 +156,8 @@ def check_finding(made: Verification, cause: str) -> None:
     ("cause", "change"),
     [
         ("truncation", lambda ids: ids[3:]),
+        ("bos", lambda ids: ids[1:]),
+        ("bos", lambda ids: [0, *ids]),
         ("generation_prompt", lambda ids: ids[:-3]),
         ("tokenizer", lambda ids: [(i + 4000) % 8000 for i in ids]),
     ],

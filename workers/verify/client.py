@@ -236,7 +236,7 @@ def _base(url: str) -> str:
     except LocationParseError:
         parts = parse_url("")
     if parts.scheme not in ("http", "https") or not parts.host:
-        raise JobError("--server wants an address such as http://localhost:8000.")
+        raise JobError("--server wants a whole address, such as http://localhost:8000.")
     if parts.auth is not None:
         raise JobError("--server must hold no password: put a key into PROMPTMILL_API_KEY.")
     return f"{parts.scheme}://{parts.netloc}{(parts.path or '').rstrip('/').removesuffix('/v1')}"
