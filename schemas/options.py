@@ -240,7 +240,7 @@ class JobOptions(BaseModel):
     rows_per_shard: Annotated[int, Field(gt=0)] | None = None
     """Cut shards by rows instead of bytes."""
     shard_bytes: Annotated[int, Field(gt=0)] | None = None
-    """Input bytes per shard."""
+    """Input bytes per shard; when not given, 8 MiB or more, for at most some 4,000 shards."""
     workers: Workers | None = None
     """Worker actors: a number, or MIN:MAX by how much work waits; the cores when not given."""
     local: bool = False

@@ -71,7 +71,10 @@ class FinishedRun:
         Raises:
             JobError: it is gone, or no longer what the run read.
         """
-        plan = plan_input(self.options)
+        try:
+            plan = plan_input(self.options)
+        except JobError as error:
+            raise JobError(f"The run's input is read again, and is not there. {error}") from error
         now = {file.name: plan.content[file.name] for file in plan.files}
         before = self.record.identity.get("input")
         files = before if isinstance(before, list) else []

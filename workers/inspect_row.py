@@ -107,9 +107,10 @@ def _run_of(options: JobOptions) -> tuple[FinishedRun, StoredPart | None]:
     if len(options.input) == 1:
         run = FinishedRun.open(path.parent if is_part else path, options.media_family)
     if run is None:
+        named = ", ".join(options.input[:MOST_NAMED])
         raise JobError(
-            "Name a --model and an input, or the output folder of a finished run (or one of its "
-            "parts), whose options are taken."
+            f"{named} {'holds no run' if path.exists() else 'does not exist'}, and no --model is "
+            "given. Name the output folder of a run, one of its parts, or an input and a --model."
         )
     return run, StoredPart(path) if is_part else None
 

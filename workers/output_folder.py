@@ -143,7 +143,7 @@ class OutputFolder:
         """
         try:
             return msgspec.json.decode(self.record.read_bytes(), type=RunRecord)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except msgspec.MsgspecError as error:
             raise JobError(

@@ -69,6 +69,12 @@ def test_every_command_has_examples_that_parse(
         COMMANDS[name].make_context(name, arguments)
 
 
+def test_help_has_a_short_name() -> None:
+    for words in ([], ["run"], ["status"]):
+        short, long = (CliRunner().invoke(app, [*words, help_]) for help_ in ("-h", "--help"))
+        assert (short.exit_code, short.output) == (0, long.output)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_is_not_cut(name: str) -> None:
     shown = CliRunner().invoke(app, ["--help"]).output

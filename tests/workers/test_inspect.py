@@ -94,8 +94,29 @@ def test_wrong_calls(run_folder: Path) -> None:
     assert "The input has no file b.jsonl. It has in.jsonl." in str(other.exception)
     both = CliRunner().invoke(app, ["inspect", out, "--id", "short", "--json", "--html", "a.html"])
     assert both.exit_code == 2
-    nothing = CliRunner().invoke(app, ["inspect", str(run_folder), "--id", "short"])
-    assert "a finished run" in str(nothing.exception)
+    for name, said in (("", " holds no run"), ("/in.jsonl", " holds no run"), ("/x", "x does not")):
+        nothing = CliRunner().invoke(app, ["inspect", f"{run_folder}{name}", "--id", "short"])
+        assert f"{said}" in str(nothing.exception)
+        assert str(nothing.exception).endswith("or an input and a --model.")
+
+
+def test_an_input_that_is_gone(run_folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run_folder / "out", tmp_path / "out")
+    record = copy / "_promptmill" / "run.json"
+    record.write_text(record.read_text().replace("/in.jsonl", "/gone.jsonl"))
+    done = CliRunner().invoke(app, ["inspect", str(copy), "--row", "0"])
+    assert str(done.exception).startswith("The run's input is read again, and is not there. Input ")
+
+
+def test_options_that_decide_nothing_here_are_taken_and_not_shown(
+    run_folder: Path, tiny_models: Path
+) -> None:
+    shown = CliRunner().invoke(app, ["inspect", "--help"]).output
+    assert "--max-model-len" in shown
+    assert "--workers" not in shown
+    words = ["-i", str(run_folder / "in.jsonl"), "--model", str(tiny_models / "chatml")]
+    (one,) = inspected(*words, "-o", "out", "--workers", "3", "--pack", "9", "--row", "0")
+    assert one["custom_id"] == "short"
 
 
 def test_an_input_without_rows(tiny_models: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,6 +15,29 @@ from promptmill.workers.cli.options import takes_job
 
 if TYPE_CHECKING:
     from promptmill.pipeline.explain import Explanation
+
+OF_A_RUN: Final = frozenset(
+    {
+        "output",
+        "columns",
+        "with_text",
+        "with_offsets",
+        "pack",
+        "format",
+        "compression",
+        "rows_per_shard",
+        "shard_bytes",
+        "workers",
+        "local",
+        "address",
+        "engine",
+        "segment_cache",
+        "on_error",
+        "max_rejects",
+        "report_content",
+    }
+)
+"""Options that decide nothing about one row: taken, so that a run's command needs no editing."""
 
 
 def _inspect(
@@ -33,7 +56,8 @@ def _inspect(
 ) -> None:
     """Look at one row: its text, every id, and which rule cut what.
 
-    IN may be a run's folder, or one of its parts.
+    A run's folder, or one of its parts, brings the options of the run. Options of `run` that
+    decide nothing about a row are not listed; they are taken and do nothing.
     """
     from promptmill.workers.cli.inspect_lines import lines  # see app.py
     from promptmill.workers.inspect_page import page
@@ -55,7 +79,13 @@ def _inspect(
             typer.echo(line, color=False if os.environ.get("NO_COLOR") else None)
 
 
-inspect = takes_job(_inspect, name="inspect", writes=False)
+inspect = takes_job(
+    _inspect,
+    name="inspect",
+    writes=False,
+    helps={"more": "A run's folder, one of its parts, or inputs beside a --model."},
+    hidden=OF_A_RUN,
+)
 
 
 def _plain(one: Explanation) -> dict[str, object]:

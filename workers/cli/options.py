@@ -30,10 +30,7 @@ SHORT = {"input": "-i", "output": "-o"}
 Config = Annotated[
     Path | None, typer.Option("--config", help="A YAML file of these options.", metavar="FILE")
 ]
-More = Annotated[
-    list[str] | None,
-    typer.Argument(help="More inputs: what a shell makes of -i *.jsonl.", metavar="[IN]..."),
-]
+MORE = "More inputs: what a shell makes of -i *.jsonl."
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,6 +47,7 @@ def takes_job(
     name: str | None = None,
     writes: bool = True,
     helps: Mapping[str, str] = MappingProxyType({}),
+    hidden: frozenset[str] = frozenset(),
 ) -> Callable[..., None]:
     """A typer command with all options of a job; `command` gets the validated job.
 
@@ -57,7 +55,8 @@ def takes_job(
         command: takes the job, and options of its own as keywords.
         name: of the command; that of the function when not given.
         writes: without it neither an output nor a model need be named.
-        helps: of options that mean something else here, by field name.
+        helps: of options that mean something else here, by field name; `more` is the argument.
+        hidden: fields whose options are taken and not shown.
     """
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
@@ -72,12 +71,14 @@ def takes_job(
         command(read_job(values, config=config, settings=settings or ()), **more_options)
 
     parameters = [
-        _parameter(name, field, helps.get(name) or _help(field))
+        _parameter(name, field, helps.get(name) or _help(field), hidden=name in hidden)
         for name, field in JobOptions.model_fields.items()
     ]
+    inputs = typer.Argument(help=helps.get("more", MORE), metavar="[IN]...")
+    more = Annotated[list[str] | None, inputs]
     signature = inspect.Signature(
         [
-            inspect.Parameter("more", _KEYWORD, default=None, annotation=More),
+            inspect.Parameter("more", _KEYWORD, default=None, annotation=more),
             *own,
             *parameters,
             inspect.Parameter("config", _KEYWORD, default=None, annotation=Config),
@@ -97,7 +98,7 @@ def as_arguments(job: JobOptions) -> list[str]:
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def _parameter(name: str, field: FieldInfo, text: str) -> inspect.Parameter:
+def _parameter(name: str, field: FieldInfo, text: str, *, hidden: bool) -> inspect.Parameter:
     kind = option_type(field.annotation)
     option = option_name(name)
     names = [option, *([SHORT[name]] if name in SHORT else [])]
@@ -105,7 +106,7 @@ def _parameter(name: str, field: FieldInfo, text: str) -> inspect.Parameter:
     if kind is bool:
         names = [f"{option}/{no_option_name(name)}"]
     annotation: object = str if kind is dict else kind
-    declared = typer.Option(*names, help=text, metavar=metavar, show_default=False)
+    declared = typer.Option(*names, help=text, metavar=metavar, show_default=False, hidden=hidden)
     return inspect.Parameter(
         name,
         _KEYWORD,
@@ -152,4 +153,7 @@ def _parsed(name: str, value: object) -> Json:
     try:
         return json.loads(str(value))  # type: ignore[no-any-return]  # JSON is what it gives
     except json.JSONDecodeError as error:
-        raise typer.BadParameter(f"{option_name(name)} is no JSON: {error}") from None
+        raise typer.BadParameter(
+            f"{option_name(name)} is no JSON: {error}. Names stand in double quotes: "
+            """'{"name": true}'"""
+        ) from None

@@ -33,3 +33,5 @@ def status(
         watching.write_page(OutputFolder(place_of(output)), html)
     for line in seen.lines:
         typer.echo(line)
+    if html is not None:
+        typer.echo(f"page: {html}")
