@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import ray
-from ray import ObjectRef
+from ray import ObjectRef, cloudpickle
 from ray.exceptions import (
     GetTimeoutError,
     RayActorError,
@@ -45,8 +45,6 @@ SHORT_SECONDS = 30.0
 """After so long with fewer workers than wanted, what is missing is said; then ever more rarely."""
 LOOK_SECONDS = 5.0
 """Between two looks at how large the cluster is."""
-LARGE_PLAN = 1000
-"""Shards. Ray sends arguments of up to 100 KB along."""
 ANSWER_SECONDS = 2.0
 """Without an answer from the queue for so long, the head is looked after, again and again."""
 
@@ -114,12 +112,10 @@ class RayFleet:
         )
         least = self._size.range.least if self._fixed else None
         # Ray forgets a large argument that it put aside by itself, and could not start the queue
-        # again; what is kept here stays. (Of any that was put aside it says so, hence the bound.)
-        large = len(self._work.shards) > LARGE_PLAN
-        self._plan = ray.put(self._work) if large else self._work
-        self._queue: Handle = queue.remote(
-            self._plan, self._setup.job.folder, lease_seconds(), least
-        )
+        # again; what is kept here stays. (It warns of any reference among arguments: hence bytes.)
+        self._plan = ray.put(self._work)
+        plan: bytes = cloudpickle.dumps(self._plan)  # type: ignore[no-untyped-call]
+        self._queue: Handle = queue.remote(plan, self._setup.job.folder, lease_seconds(), least)
         self._shared = ray.put(self._setup)
         if self._address:  # a Ray of our own has nobody who would ask for metrics
             self._meter = Meter(self._setup.job.run, self._work.resumed)

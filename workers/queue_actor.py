@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import SystemRandom
 
 import ray
+from ray import ObjectRef, cloudpickle
 
 from promptmill.workers.leases import Work
 from promptmill.workers.ledger import sound_ledger
@@ -22,15 +23,21 @@ class QueueActor(JobQueue):
     of leases do not come again.
 
     Args:
-        work: as the driver saw it at the start.
+        plan: a pickled reference to what is to be done, as the driver saw it at the start.
         folder: where the receipts are.
         lease_seconds: see `JobQueue`.
         least_workers: see `JobQueue`.
     """
 
     def __init__(
-        self, work: Work, folder: OutputFolder, lease_seconds: float, least_workers: int | None
+        self,
+        plan: bytes,
+        folder: OutputFolder,
+        lease_seconds: float,
+        least_workers: int | None,
     ) -> None:
+        kept: ObjectRef[Work] = cloudpickle.loads(plan)
+        work = ray.get(kept)
         again = ray.get_runtime_context().was_current_actor_reconstructed
         if again:
             ledger = sound_ledger(folder)

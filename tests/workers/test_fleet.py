@@ -96,6 +96,7 @@ def test_the_queue_of_a_large_plan_dies(bench: Bench) -> None:
     _kill_process(run, "QueueActor")
     assert run.wait() == 0, run.text
     assert "the queue died" in run.text
+    assert "core_worker" not in run.text
     record = OutputFolder(bench.folder / "large").read_record()
     assert record is not None
     assert record.totals is not None
