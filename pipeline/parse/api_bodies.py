@@ -23,9 +23,14 @@ _BY_PATH: Final = {
     "/responses": Api.RESPONSES,
 }
 _ANTHROPIC_KEYS: Final = ("system", "stop_sequences", "output_config", "anthropic_version")
-_BLOCKS: Final = frozenset(
-    {"document", "image", "redacted_thinking", "thinking", "tool_result", "tool_use"}
-)
+_BLOCKS: Final = (
+    "document",
+    "image",
+    "redacted_thinking",
+    "thinking",
+    "tool_result",
+    "tool_use",
+)  # no set: a row may give a type that has no hash
 """Fields and types of content that only Anthropic's API has; `thinking` is DeepSeek's, too."""
 
 _BUDGET: Final = ("truncate_prompt_tokens", "truncation_side", "add_special_tokens")

@@ -86,6 +86,11 @@ def test_three_apis_one_prompt(encode: Encode) -> None:
             None,
             Api.MESSAGES,
         ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": ["a", "list"]}]}]},
+            None,
+            Api.CHAT_COMPLETIONS,
+        ),
         ({"messages": [USER]}, "https://host/anthropic/v1/messages?beta=1", Api.MESSAGES),
         ({"input": "x"}, None, Api.RESPONSES),
         ({"instructions": "x"}, None, Api.RESPONSES),
