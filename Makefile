@@ -34,7 +34,7 @@ docs: $(STAMP)
 	$(BIN)/mkdocs build --strict
 
 # Cases of the reference front end, and situations that went wrong in real tools.
-SHARED ?= ../shared
+SHARED ?= $(or $(PROMPTMILL_SHARED),../shared)
 GOLDEN := $(BIN)/python tests/golden/run.py
 
 golden: $(STAMP)

@@ -44,7 +44,7 @@ def lease_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise JobError(f"{_LEASE}={text} is no number of seconds above 0.")
+        raise JobError(f"{_LEASE}={text} is no number of seconds above 0. Unset it.")
     return seconds
 
 

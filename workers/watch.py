@@ -100,7 +100,10 @@ def _wait_for_record(folder: OutputFolder, seconds: float) -> None:
     end = time.monotonic() + seconds
     while folder.read_record() is None:
         if time.monotonic() > end:
-            raise JobError(f"{folder.root} holds no promptmill run, and none began.")
+            raise JobError(
+                f"{folder.root} holds no promptmill run, and none began in {seconds:.0f} s. Name "
+                "the folder that a run writes to."
+            )
         time.sleep(0.2)
 
 

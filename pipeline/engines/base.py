@@ -175,7 +175,7 @@ def row_errors(texts: Sequence[str]) -> Iterator[None]:
             ) from None
         raise RowError(
             ErrorCode.TOKENIZER_ERROR,
-            f"The tokenizer failed with {type(error).__name__}.",
+            f"The tokenizer failed on this text with {type(error).__name__}. Change the row.",
             stage=Stage.TOKENIZE,
         ) from None
 

@@ -171,5 +171,5 @@ def nesting_too_deep() -> RowError:
     """The refusal of a row that is nested too deep to be handled."""
     return RowError(
         ErrorCode.NESTING_TOO_DEEP,
-        f"Objects and arrays are nested more than {MAX_NESTING} levels deep.",
+        f"Objects and arrays are nested more than {MAX_NESTING} levels deep. Flatten the row.",
     )

@@ -165,7 +165,8 @@ def _parsed(value: JsonObject, options: JobOptions) -> ParsedBody:
         if _REQUEST_KEYS.isdisjoint(value):
             raise RowError(
                 ErrorCode.INVALID_REQUEST,
-                f"The row has no key {options.text_column!r}, which --text-column names.",
+                f"The row has no key {options.text_column!r}, which --text-column names. "
+                "Give it one, or name another key.",
                 parameter=options.text_column,
             )
     body, url = _opened(value, options.id_column)
@@ -209,5 +210,7 @@ def _opened(value: JsonObject, id_column: str | None) -> tuple[JsonObject, str |
             parameter="body",
         )
     if url is not None and not isinstance(url, str):
-        raise RowError(ErrorCode.INVALID_REQUEST, "url must be a string.", parameter="url")
+        raise RowError(
+            ErrorCode.INVALID_REQUEST, "url must be a string: an endpoint.", parameter="url"
+        )
     return body, url

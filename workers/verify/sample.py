@@ -88,7 +88,10 @@ def _rows(run: FinishedRun, plan: Plan, share: Share) -> Iterator[Sampled]:
         while raw is not None and raw.row_index != index:
             raw = next(sources, None)
         if raw is None:
-            raise JobError(f"Row {index} of {row['source']} is in its part and not in the input.")
+            raise JobError(
+                f"Row {index} of {row['source']} is in its part and not in the input. Put the "
+                "input of the run back."
+            )
         yield Sampled(
             custom_id=str(row["custom_id"]),
             source=str(row["source"]),
