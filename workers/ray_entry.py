@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Iterable
 from typing import Final
 
 import ray
 from ray.exceptions import AuthenticationError
+from ray.job_config import JobConfig
 
 from promptmill.schemas.errors import JobError
 from promptmill.workers.environment import ONE_THREAD, TOKEN_HELP
@@ -35,6 +37,7 @@ def start_ray(cpus: int) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
             object_store_memory=OBJECT_STORE_BYTES,
+            job_config=_job_config(),
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise JobError(f"Ray cannot be started here: {last_line(error)}") from error
@@ -54,7 +57,12 @@ def join_ray(address: str) -> None:
     except (ValueError, OSError) as error:
         raise _none_there(address, error) from error
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            job_config=_job_config(),
+        )
     except AuthenticationError as error:
         raise JobError(f"No access to Ray at {address}: {error.message}. {TOKEN_HELP}") from error
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
@@ -63,6 +71,24 @@ def join_ray(address: str) -> None:
                 f"What listens at {address} refuses access, or is no Ray head. {TOKEN_HELP}"
             ) from error
         raise _none_there(address, error) from error
+
+
+class _NoFolders(list[str]):
+    """Folders that workers import from; stays empty."""
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Take none."""
+
+
+def _job_config() -> JobConfig:
+    """Of a job whose workers import what is installed.
+
+    Ray would put the current folder in front of it: one with data in it, where a file that someone
+    named `numpy.py` would be run.
+    """
+    config = JobConfig()
+    config._py_driver_sys_path = _NoFolders()
+    return config
 
 
 def _none_there(address: str, error: Exception) -> JobError:

@@ -103,11 +103,11 @@ class Trial:
         self._errors.seek(0)
         self._errors.truncate()
         process = subprocess.Popen(
-            [sys.executable, "-m", "promptmill.workers.trial"],
+            [sys.executable, "-P", "-m", "promptmill.workers.trial"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         self._process = process
         assert process.stdin is not None

@@ -111,8 +111,13 @@ def test_a_row_that_raises(tmp_path: Path, tiny_models: Path) -> None:
     check(setup, "internal_error", "BaseException")
 
 
-def test_rows_are_tried_in_a_process_of_their_own(tmp_path: Path, tiny_models: Path) -> None:
+def test_rows_are_tried_in_a_process_of_their_own(
+    tmp_path: Path, tiny_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ray import cloudpickle
+
+    (tmp_path / "numpy.py").write_text("raise SystemExit('code of a data folder')")
+    monkeypatch.chdir(tmp_path)
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     _, setup = prepare(tmp_path, tiny_models / "chatml", Deadly)
