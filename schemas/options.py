@@ -248,7 +248,7 @@ class JobOptions(BaseModel):
     address: str | None = None
     """Ray address; a Ray of our own when not given."""
     engine: EngineName = EngineName.AUTO
-    """What turns text into ids."""
+    """What turns text into ids; `tokenizers`: also renders by Jinja alone."""
     segment_cache: SegmentCache = SegmentCache.AUTO
     """Keep the ids of texts between control tokens: sessions repeat their history in every row."""
     on_error: OnError = OnError.RECORD

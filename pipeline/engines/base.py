@@ -53,19 +53,19 @@ class EngineCounts:
 
 
 class EngineMismatch(Exception):
-    """A fast engine differed from the reference: nothing it made can be trusted.
+    """A fast way differed from the reference: nothing it made can be trusted.
 
-    The caller redoes its work with `EngineName.TOKENIZERS`.
+    The caller redoes its work with `EngineName.TOKENIZERS`, which knows no fast ways.
     """
 
-    def __init__(self, engine: EngineName) -> None:
-        super().__init__(engine)
-        self.engine = engine
+    def __init__(self, fast: str, reference: str = "tokenizers") -> None:
+        super().__init__(fast, reference)
+        self.fast, self.reference = fast, reference
 
     def __str__(self) -> str:
         return (
-            f"{self.engine} differed from tokenizers on a row of this run; everything is tokenized "
-            "with tokenizers from here on, which is many times slower."
+            f"{self.fast} differed from {self.reference} on a row of this run; from here on "
+            "everything is done with --engine tokenizers, which is many times slower."
         )
 
 

@@ -29,7 +29,8 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
             if "reasoning_content" in message:  # `reasoning` once more
                 message = {**message, "reasoning_content": None}
             said += message.values()
-        return [*said, self.arguments.tools, self.arguments.documents]
+        given = (self.arguments.tools, self.arguments.documents)
+        return said if given == (None, None) else [*said, *given]
 
     def render(self) -> str:
         """The prompt.

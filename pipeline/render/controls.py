@@ -56,12 +56,13 @@ class ControlSpellings:
 
     def _may_be_in(self, values: Sequence[Json]) -> bool:
         """Whether to look closer: most rows have not even the first character of a spelling."""
-        texts = "\n".join([value for value in values if isinstance(value, str)])
+        strings = [value for value in values if isinstance(value, str)]
+        texts = "\n".join(strings)
         if any(first in texts for first in self._firsts) and self._controls.search(texts):
             return True
-        others = [value for value in values if value and not isinstance(value, str)]
-        if not others:
+        if len(strings) == len(values):
             return False
+        others = [value for value in values if not isinstance(value, str)]
         try:  # written as JSON, most values show at once that they hold none
             return self._in_json.search(msgspec.json.encode(others)) is not None
         except (OverflowError, ValueError, RecursionError):  # more than msgspec can write

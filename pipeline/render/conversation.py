@@ -65,20 +65,21 @@ class ConversationBuilder:
             RowError: INVALID_REQUEST (parameter `type` or `tool_calls`), UNSUPPORTED_REQUEST,
                 MEDIA_UNSUPPORTED, or PLACEHOLDER_IN_TEXT.
         """
-        done, called = self._done, []
+        done, called, add = self._done, [], self._done.messages.append
+        simple = not self._as_parts
         for index, message in enumerate(messages):
             role, content = message["role"], message.get("content")
             if (
-                len(message) == 2
+                simple
                 and type(content) is str
+                and len(message) == 2
                 and role != "developer"
-                and not self._as_parts
                 and not content.startswith(BILLING_HEADER)
             ):
-                done.messages.append({"role": role, "content": content})  # as most are
+                add({"role": role, "content": content})  # as most are
                 continue
             made = self._message(index, message)
-            done.messages.append(made)
+            add(made)
             if "tool_calls" in made:
                 called.append((index, made))
         for index, made in called:

@@ -7,9 +7,7 @@ blocks, loop controls, the `{% generation %}` tag, `tojson` without HTML escapin
 
 from __future__ import annotations
 
-import json
-import marshal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 from typing import Final, NoReturn
@@ -20,18 +18,14 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.parser import Parser
 
 from promptmill.pipeline.render.content_format import detect_content_format
+from promptmill.pipeline.render.direct import written_directly
 from promptmill.pipeline.render.sandbox import FastSandbox
-from promptmill.pipeline.render.template import ChatTemplate, template_error
+from promptmill.pipeline.render.template import ChatTemplate, Variables, template_error
+from promptmill.pipeline.render.to_json import to_json
 from promptmill.schemas.errors import RowError
 
 CACHED_TEMPLATES: Final = 64
 """Compiled templates kept; rows may bring their own."""
-LARGEST_KEPT: Final = 16 << 10
-"""Bytes of a value whose JSON is kept."""
-LATEST_WRITTEN: Final = 256
-"""Values that are known by their identity."""
-MARSHAL_VERSION: Final = 2
-"""The last one whose bytes depend on the value alone, not on what its objects are shared with."""
 
 
 class TemplateEnvironment:
@@ -41,6 +35,7 @@ class TemplateEnvironment:
         clock: what `strftime_now` tells.
         concat: joins what a macro or a block wrote.
         generation_marks: written before and after the body of each `{% generation %}`.
+        direct: run templates that are written as functions, too, as those.
     """
 
     def __init__(
@@ -49,7 +44,9 @@ class TemplateEnvironment:
         *,
         concat: Callable[[Iterable[str]], str] = "".join,
         generation_marks: tuple[str, str] = ("", ""),
+        direct: bool = False,
     ) -> None:
+        self._direct = direct
         self._jinja = FastSandbox(
             trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, loopcontrols]
         )
@@ -81,14 +78,20 @@ class TemplateEnvironment:
             compiled = Template.from_code(
                 self._jinja, self._jinja.compile(source), self._jinja.globals
             )
+
+            def run(variables: Variables) -> Iterator[str]:
+                return compiled.root_render_func(compiled.new_context(dict(variables)))
+
+            def plain(variables: Variables) -> str:
+                return "".join(run(variables))
+
             return ChatTemplate(
                 source=source,
                 variables=frozenset(find_undeclared_variables(tree)),
                 content_format=detect_content_format(tree),
                 has_generation=any(map(_is_generation, tree.find_all(nodes.CallBlock))),
-                run=lambda variables: compiled.root_render_func(
-                    compiled.new_context(dict(variables))
-                ),
+                run=run,
+                direct=written_directly(source, plain) if self._direct else None,
             )
         except Exception as error:  # whatever is wrong with a template, it costs its rows only
             return template_error(error)
@@ -110,51 +113,6 @@ class GenerationTag(Extension):
         assert isinstance(self.environment, FastSandbox)
         start, stop = self.environment.generation_marks
         return f"{start}{caller()}{stop}"
-
-
-def to_json(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """The `tojson` filter: `json.dumps`, other scripts kept, nothing escaped for HTML."""
-    if not (ensure_ascii or indent or separators or sort_keys) and type(value) is dict:
-        known = _WRITTEN.get(id(value))
-        if known is not None and known[0] is value:
-            return known[1]
-        try:
-            key = marshal.dumps(value, MARSHAL_VERSION)
-        except ValueError:  # it holds what JSON has not, such as an undefined value
-            pass
-        else:
-            if len(key) <= LARGEST_KEPT:
-                return _remember(value, _plain_json(key))
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-
-
-_WRITTEN: Final[dict[int, tuple[object, str]]] = {}
-"""JSON of the latest values by their identity: the tools that rows share are the same objects.
-
-Nothing changes a value that a template has seen: the sandbox is immutable, and what rows share is
-only read. The value is held, so that no other can get its identity.
-"""
-
-
-def _remember(value: object, text: str) -> str:
-    if len(_WRITTEN) >= LATEST_WRITTEN:
-        _WRITTEN.clear()
-    _WRITTEN[id(value)] = value, text
-    return text
-
-
-@lru_cache(maxsize=1024)
-def _plain_json(key: bytes) -> str:
-    """The JSON of a marshalled value: rows that share their tools write them once."""
-    return json.dumps(marshal.loads(key), ensure_ascii=False)
 
 
 def raise_exception(message: str) -> NoReturn:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from promptmill.pipeline.engines.base import EngineMismatch
 from promptmill.pipeline.render.base import Renderer
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.request import Rendered, Request
@@ -37,6 +38,7 @@ class _Run:
     """The row that is being rendered and when it began: one value, so that they always match."""
     done: threading.Event = field(default_factory=threading.Event)
     given_up: bool = False
+    mismatch: EngineMismatch | None = None
 
 
 class GuardedRenderer:
@@ -56,7 +58,11 @@ class GuardedRenderer:
         """Whether a row was given up. Its thread may still run: replace the process soon."""
 
     def render_batch(self, requests: Sequence[Request]) -> list[Rendered | RowError]:
-        """One result a request, in order; TEMPLATE_TIMEOUT for a row that took too long."""
+        """One result a request, in order; TEMPLATE_TIMEOUT for a row that took too long.
+
+        Raises:
+            EngineMismatch: a template's faster way was found to write something else.
+        """
         if not self._timeout:
             return [self._render(request) for request in requests]
         results: list[Rendered | RowError] = []
@@ -76,6 +82,8 @@ class GuardedRenderer:
                 run.given_up = self.stuck = True
                 _raise_in(thread)
                 return [*run.results[:row], self._too_slow()]
+        if run.mismatch is not None:
+            raise run.mismatch
         return run.results
 
     def _work(self, run: _Run) -> None:
@@ -86,12 +94,17 @@ class GuardedRenderer:
                 if run.given_up:
                     return
             run.done.set()
+        except EngineMismatch as error:
+            run.mismatch = error
+            run.done.set()
         except _GivenUp:
             return
 
     def _render(self, request: Request) -> Rendered | RowError:
         try:
             return self._renderer.render(request)
+        except EngineMismatch:
+            raise
         except RowError as error:
             return error
         except Exception as error:  # one row must not take its batch with it

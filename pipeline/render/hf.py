@@ -19,7 +19,7 @@ from promptmill.pipeline.render.variables import check_arguments, merged_kwargs
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import JsonObject
-from promptmill.schemas.options import ContentFormat, JobOptions
+from promptmill.schemas.options import ContentFormat, EngineName, JobOptions
 from promptmill.schemas.request import (
     NO_TURN,
     CharSpan,
@@ -55,7 +55,8 @@ class HfRenderer:
         self._options = options
         self._media = media
         self._resolver = TemplateResolver(bundle, options)
-        self._templates = TemplateEnvironment(clock)
+        direct = options.engine is not EngineName.TOKENIZERS
+        self._templates = TemplateEnvironment(clock, direct=direct)
         self._controls = ControlSpellings(bundle)
         tracking = TemplateEnvironment(clock, concat=shadow_join)
         self._tracker = ContentTracker(self._controls, tracking)

@@ -197,7 +197,7 @@ def test_a_sampled_row_that_differs_stops_the_engine(byte_level: MakeTokenizer) 
         engine.encode([f"row {i} is wrongly done" for i in range(300)], offsets=False)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert isinstance(copy, EngineMismatch)
-    assert copy.engine is EngineName.FASTOKENS
+    assert copy.fast is EngineName.FASTOKENS
     assert str(copy) == str(caught.value)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from promptmill.pipeline.parse import tools
 from promptmill.pipeline.parse.tools import rebuild_tools
-from promptmill.pipeline.render.environment import to_json
+from promptmill.pipeline.render.to_json import to_json
 from promptmill.schemas.errors import RowError
 from promptmill.schemas.json_types import Json, JsonObject
 

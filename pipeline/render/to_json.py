@@ -1,0 +1,60 @@
+"""The `tojson` filter of chat templates, with a memory: rows of a session share their tools."""
+
+from __future__ import annotations
+
+import json
+import marshal
+from functools import lru_cache
+from typing import Final
+
+LARGEST_KEPT: Final = 16 << 10
+"""Bytes of a value whose JSON is kept."""
+LATEST_WRITTEN: Final = 256
+"""Values that are known by their identity."""
+MARSHAL_VERSION: Final = 2
+"""The last one whose bytes depend on the value alone, not on what its objects are shared with."""
+
+
+def to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """The `tojson` filter: `json.dumps`, other scripts kept, nothing escaped for HTML."""
+    if not (ensure_ascii or indent or separators or sort_keys) and type(value) is dict:
+        known = _WRITTEN.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        try:
+            key = marshal.dumps(value, MARSHAL_VERSION)
+        except ValueError:  # it holds what JSON has not, such as an undefined value
+            pass
+        else:
+            if len(key) <= LARGEST_KEPT:
+                return _remember(value, _plain_json(key))
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+_WRITTEN: Final[dict[int, tuple[object, str]]] = {}
+"""JSON of the latest values by their identity: the tools that rows share are the same objects.
+
+Nothing changes a value that a template has seen: the sandbox is immutable, and what rows share is
+only read. The value is held, so that no other can get its identity.
+"""
+
+
+def _remember(value: object, text: str) -> str:
+    if len(_WRITTEN) >= LATEST_WRITTEN:
+        _WRITTEN.clear()
+    _WRITTEN[id(value)] = value, text
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _plain_json(key: bytes) -> str:
+    """The JSON of a marshalled value: rows that share their tools write them once."""
+    return json.dumps(marshal.loads(key), ensure_ascii=False)
