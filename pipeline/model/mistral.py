@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
-
 from promptmill.pipeline.model.config import ModelConfig
 from promptmill.pipeline.model.folder import ModelFolder
 from promptmill.pipeline.model.loaded import LoadedTokenizer
@@ -44,6 +42,9 @@ def load_mistral(folder: ModelFolder, config: ModelConfig, side: Side) -> Loaded
 
 def _facts(path: Path, side: Side) -> TokenizerFacts:
     """As the server's `MistralTokenizer` has them: of the whole vocabulary."""
+    # Here, because it takes a while to import and few models need it.
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
     with collected_notes():
         try:
             tokenizer = MistralTokenizer.from_file(path).instruct_tokenizer.tokenizer
