@@ -48,17 +48,21 @@ class _NoPandas(MetaPathFinder):
             raise ModuleNotFoundError("left out", name=fullname)
 
 
+def give_back_memory() -> None:
+    """Let the system have what loading took for a moment: decoded files, 100 MB and more."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def calm_collector() -> None:
     """Keep the garbage collector from walking over what stays: tokenizer, templates, modules.
 
     Called when all is loaded. It walked through them several times a batch, a sixth of all time.
-    What loading took for a moment (a tokenizer's file, decoded: 100 MB) goes back to the system.
     """
-    gc.collect()
+    give_back_memory()
     gc.freeze()
     gc.set_threshold(*COLLECTOR)
-    with contextlib.suppress(AttributeError, OSError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_room() -> int:

@@ -26,7 +26,7 @@ from promptmill.workers.logs import LogFormat, about
 from promptmill.workers.shard_files import LeaseLost
 from promptmill.workers.shard_job import EncodeFailed, ShardJob, run_shard
 from promptmill.workers.trial import Trial
-from promptmill.workers.tuning import calm_collector
+from promptmill.workers.tuning import calm_collector, give_back_memory
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ class WorkerSetup:
                 "cluster must share it."
             )
         start = time.monotonic()
+        give_back_memory()  # what resolving the model took, where that was in this process
         encoder = self.encoder()
         calm_collector()
         seconds = time.monotonic() - start
