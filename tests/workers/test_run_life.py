@@ -12,7 +12,7 @@ import pytest
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.options import JobOptions, OnError
-from promptmill.schemas.run import RunRecord
+from promptmill.schemas.run import RunRecord, RunState
 from promptmill.workers.driver_lock import DriverLock
 from promptmill.workers.outcome import Outcome
 from promptmill.workers.output_folder import OutputFolder
@@ -222,6 +222,10 @@ def test_a_job_whose_rows_all_fail_alike_stops_early(bench: Bench) -> None:
     rows: list[Row] = [{"id": str(i), "messages": 1} for i in range(3000)]
     with pytest.raises(JobError, match=r"first .* prompts all failed with invalid_request"):
         bench.run(rows)
+    assert bench.record.state is RunState.RUNNING
+    assert "all failed with" in str(bench.record.failure)
+    few = [*rows[:999], *good_rows(1)]
+    assert bench.run(few, output=str(bench.folder / "few")).exit_code == 0
 
 
 @pytest.mark.parametrize("what", ["held", "release"])

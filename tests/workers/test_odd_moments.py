@@ -1,0 +1,125 @@
+"""On a real Ray: a worker is killed between any two steps of publishing a shard."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import pytest
+
+from promptmill.pipeline.model.load import load_bundle
+from promptmill.pipeline.read.plan import plan_input
+from promptmill.schemas.options import JobOptions, WorkerRange
+from promptmill.workers import shard_files
+from promptmill.workers.leases import ShardQueue, Work
+from promptmill.workers.local import LocalFleet
+from promptmill.workers.output_folder import OutputFolder
+from promptmill.workers.render_worker import RemoteQueue
+from promptmill.workers.shard_job import ShardJob
+from promptmill.workers.work import Worker, WorkerSetup
+
+P, R = ParamSpec("P"), TypeVar("R")
+
+ROWS = 6
+MOMENTS = ("part", "rejects", "receipt", "commit")
+"""Shard n's first attempt dies when it has done the n-th of these."""
+
+
+def once(marker: Path) -> bool:
+    """Whether this is the first call, in any process."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class MortalSetup(WorkerSetup):
+    def load(self, name: str, queue: ShardQueue) -> Worker:
+        shard_files.publish = self.deadly(shard_files.publish)
+        OutputFolder.add = self.deadly(OutputFolder.add)
+        RemoteQueue.commit = self.deadly(RemoteQueue.commit)
+        return super().load(name, queue)
+
+    def deadly(self, step: Callable[P, R]) -> Callable[P, R]:
+        folder = self.job.folder
+        ends = {
+            f"part: {folder.part(0)}",
+            f"rejects: {folder.rejects(1)}",
+            f"receipt: {folder.receipt(2)}",
+            "commit: 3",
+        }
+
+        def done(*args: P.args, **kwargs: P.kwargs) -> R:
+            result = step(*args, **kwargs)
+            for end in ends:
+                moment, _, what = end.partition(": ")
+                if what in map(str, args) and once(Path(f"{folder.root}.{moment}")):
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return done
+
+
+def contents(folder: OutputFolder) -> dict[str, bytes]:
+    root = Path(str(folder.root))
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.parent.name != "receipts"
+    }
+
+
+@pytest.mark.ray
+def test_a_shard_is_there_once_whenever_its_worker_dies(tmp_path: Path, tiny_models: Path) -> None:
+    from ray import cloudpickle
+
+    from promptmill.workers.fleet import RayFleet
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    source = tmp_path / "in.jsonl"
+    with source.open("w") as file:
+        for i in range(ROWS * len(MOMENTS)):
+            content = 1 if i % ROWS == 2 else f"hello {i}"  # every shard has a reject
+            chat = {"id": f"g{i}", "messages": [{"role": "user", "content": content}]}
+            file.write(json.dumps(chat) + "\n")
+    options = JobOptions(
+        input=(str(source),), output="", model=str(tiny_models / "chatml"), rows_per_shard=ROWS
+    )
+    plan, bundle = plan_input(options), load_bundle(options)
+    clock = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def setup(kind: type[WorkerSetup], name: str) -> WorkerSetup:
+        folder = OutputFolder(tmp_path / name, shards=len(plan.shards))
+        folder.create()
+        job = ShardJob(folder=folder, options=options, metadata={"fingerprint": "f" * 64})
+        return kind(bundle, job, clock)
+
+    calm, mortal = setup(WorkerSetup, "calm"), setup(MortalSetup, "mortal")
+    local = LocalFleet(Work(plan.shards), calm)
+    fleet = RayFleet(Work(plan.shards), mortal, workers=WorkerRange(2, 2), address=None, say=print)
+    notes: list[str] = []
+    for one in (local, fleet):
+        one.start()
+        try:
+            while not (snapshot := one.poll()).finished:
+                notes += snapshot.notes
+                assert snapshot.failure is None, notes
+        finally:
+            one.close()
+        assert snapshot.totals.rows_ok == (ROWS - 1) * len(MOMENTS)
+        assert snapshot.totals.rows_rejected == len(MOMENTS)
+    assert all(Path(f"{mortal.job.folder.root}.{moment}").exists() for moment in MOMENTS)
+    assert sum(note.endswith(" died") for note in notes) >= len(MOMENTS) - 1
+    for path in mortal.job.folder.temporary.iterdir():
+        path.unlink()  # as the driver does
+    assert contents(mortal.job.folder) == contents(calm.job.folder)
+    assert len([*mortal.job.folder.receipts()]) == len(MOMENTS)
