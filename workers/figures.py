@@ -19,6 +19,8 @@ MOST_KINDS = 32
 OTHERS = "others"
 LONGEST_KIND = 100
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+COUNTED = re.compile(r"^\d+ (control token)s?\b")
+"""One or several, it is one kind of warning."""
 TOO_LONG = {ErrorCode.PROMPT_TOO_LONG, ErrorCode.DROPPED_OVERLONG}
 
 
@@ -109,12 +111,12 @@ def _add_rows(counter: BlockCounter, rows: Sequence[TokenRow]) -> None:
 def kind_of(warning: str) -> str:
     """What a warning has in common with others of its kind: no numbers, nothing of the row.
 
-    >>> kind_of("2 control tokens in content")
-    'N control tokens in content'
+    >>> kind_of("1 control token in content")
+    'control tokens in content'
     """
     word = warning.partition(":")[0]
     named = word if word.isidentifier() else QUOTED.sub("...", warning)
-    return re.sub(r"\d+", "N", named)[:LONGEST_KIND]
+    return re.sub(r"\d+", "N", COUNTED.sub(r"\1s", named))[:LONGEST_KIND]
 
 
 def start_of(row: RawRow) -> str:
