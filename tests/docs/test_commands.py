@@ -76,6 +76,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "chats.jsonl").write_bytes(b"".join(lines[:100]))
     documents = "".join(f'{{"text": "The {n}th document."}}\n' for n in range(50))
     (tmp_path / "documents.jsonl").write_text(documents, encoding="utf-8")
+    turns = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
+    (tmp_path / "sharegpt.jsonl").write_text(json.dumps({"conversations": turns}) + "\n")
     answers = pa.table({"custom_id": ["a", "b"], "token_ids": [[100, 200], [300]]})
     pq.write_table(answers, tmp_path / "answers.parquet")
     part = {"type": "image_url", "image_url": {"url": (tmp_path / "images/tall.png").as_uri()}}
