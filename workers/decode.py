@@ -43,7 +43,7 @@ def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
 
     Args:
         job: what and how.
-        warn: takes what was odd about the model.
+        warn: takes what was odd about the model, and ids that it does not have.
 
     Returns:
         What was counted, in words.
@@ -81,6 +81,11 @@ def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+    if counts["unknown"]:
+        warn(
+            f"{counts['unknown']:,} ids are not in the vocabulary and give no text: is {job.model} "
+            "the model that answered?"
+        )
     return (
         f"{counts['answers']:,} answers, {counts['errors']:,} errors; {counts['tokens']:,} ids, "
         f"{counts['unknown']:,} of them unknown; {counts['incomplete']:,} answers ended inside a "

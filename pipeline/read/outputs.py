@@ -37,6 +37,10 @@ IDS_COLUMNS: Final = (
 _NAMES: Final = ("custom_id", "id")
 _OTHERS: Final = (*_NAMES, "logprobs", "finish_reason", "num_tokens", "max_tokens", "request")
 _BATCH: Final = 1024
+_MAKE_PARQUET: Final = (
+    "JSON lines with custom_id and token_ids become Parquet by pyarrow.parquet.write_table("
+    "pyarrow.json.read_json(FILE), NEW)."
+)
 
 
 def read_outputs(
@@ -62,7 +66,8 @@ def read_outputs(
                     yield _output(values, column, f"{path.name}:{row}")
                     row += 1
         except (OSError, pa.ArrowException) as error:
-            raise JobError(f"{path} cannot be read as Parquet: {error}") from error
+            said = str(error).partition("\n")[0].rstrip(".").partition(". Either")[0]
+            raise JobError(f"{path} cannot be read as Parquet: {said}. {_MAKE_PARQUET}") from error
 
 
 def _files(inputs: Sequence[str]) -> Iterator[Place]:

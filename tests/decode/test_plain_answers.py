@@ -157,6 +157,16 @@ def test_a_file_of_outputs_becomes_batch_lines(
     assert target.read_bytes() == before
 
 
+def test_ids_of_another_model_are_warned_of(tiny_models: Path, tmp_path: Path) -> None:
+    source, warned = tmp_path / "ids.parquet", []
+    pq.write_table(pa.table({"token_ids": [[5, 10**6, 10**6 + 1]]}), source)
+    model = str(tiny_models / "chatml")
+    job = DecodeJob(inputs=(str(source),), output=tmp_path / "out.jsonl", model=model)
+    decode_outputs(job, warned.append)
+    assert warned[-1].startswith("2 ids are not in the vocabulary")
+    assert warned[-1].endswith(f"is {model} the model that answered?")
+
+
 def test_inputs_that_cannot_be_decoded(tiny_models: Path, tmp_path: Path) -> None:
     model = str(tiny_models / "chatml")
     pq.write_table(pa.table({"prompt_token_ids": [[1]], "text": ["x"]}), tmp_path / "rows.parquet")
@@ -172,7 +182,7 @@ def test_inputs_that_cannot_be_decoded(tiny_models: Path, tmp_path: Path) -> Non
     for name, column, part in (
         ("rows.parquet", None, "--ids-column"),
         ("rows.parquet", "text", "ids are a list of integers"),
-        ("no.parquet", None, "Parquet"),
+        ("no.parquet", None, r"Parquet.* Parquet magic bytes .*pyarrow\.json\.read_json"),
         ("missing", None, "no such file"),
     ):
         with pytest.raises(JobError, match=part):
