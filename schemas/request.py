@@ -29,10 +29,10 @@ CharSpan: TypeAlias = tuple[int, int]
 
 DOUBLE_BOS = "double_bos"
 """How the warning of a prompt that starts with two BOS ids begins."""
-NO_TURN = "no assistant turn: the mask is all zeros"
-"""The warning of a chat that has nothing to learn from."""
 EMPTY_MASK = "empty_mask"
-"""How the warning of any other prompt whose mask marks no id begins."""
+"""How the warning of a prompt whose mask marks no id begins."""
+NO_TURN = f"{EMPTY_MASK}: no assistant turn, the mask is all zeros"
+"""That of a chat that has nothing to learn from."""
 
 
 class RawRow(msgspec.Struct, frozen=True):

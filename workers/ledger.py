@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from promptmill.pipeline.storage.place import sizes
-from promptmill.schemas.request import EMPTY_MASK, NO_TURN
+from promptmill.schemas.request import EMPTY_MASK
 from promptmill.schemas.run import Receipt, RejectExample, RunTotals, Totals, WrittenFile
 from promptmill.workers.output_folder import OutputFolder
 
@@ -29,9 +29,7 @@ class Ledger:
         """Count a shard."""
         self.committed.append(receipt.shard)
         self.totals += receipt.totals
-        self.unmarked += sum(
-            receipt.figures.warnings.get(kind, 0) for kind in (NO_TURN, EMPTY_MASK)
-        )
+        self.unmarked += receipt.figures.warnings.get(EMPTY_MASK, 0)
         for code, example in receipt.examples.items():
             self.examples.setdefault(code, example)
 
