@@ -57,6 +57,13 @@ class Job:
         return (*self.bundle.warnings, *self.probed, *self.plan.warnings)
 
     @property
+    def worker_options(self) -> JobOptions:
+        """The options with the engine that is worth loading; records keep what was asked for."""
+        if self.options.engine is EngineName.AUTO and _is_small(self.plan):
+            return self.options.model_copy(update={"engine": EngineName.TOKENIZERS})
+        return self.options
+
+    @property
     def metadata(self) -> dict[str, str]:
         """What every part says about its making."""
         return {
@@ -95,8 +102,6 @@ def resolve_job(options: JobOptions) -> Job:
     planned_at = time.time()
     plan = plan_input(options)
     probed = (*probed, *first_look(options, plan))
-    if options.engine is EngineName.AUTO and _is_small(plan):
-        options = options.model_copy(update={"engine": EngineName.TOKENIZERS})
     parts = identity(plan, bundle, options, clock)
     return Job(
         options=options,

@@ -229,7 +229,7 @@ class _Run:
 
     def _fleet(self, work: Work) -> Fleet:
         job, options = self._job, self._job.options
-        shared = ShardJob(folder=job.folder, options=options, metadata=job.metadata)
+        shared = ShardJob(folder=job.folder, options=job.worker_options, metadata=job.metadata)
         setup = WorkerSetup(job.bundle, shared, job.clock, self._log_format)
         if options.local:
             return LocalFleet(work, setup)

@@ -95,5 +95,6 @@ def test_small_input_is_not_worth_loading_a_fast_engine(
         id_column="nom",
     )
     resolved = resolve_job(job)
-    assert resolved.options.engine is EngineName.TOKENIZERS
+    assert resolved.worker_options.engine is EngineName.TOKENIZERS
+    assert resolved.options.engine is EngineName.AUTO, "a plan is a job file, also for more input"
     assert any("'nom', which --id-column names" in warning for warning in resolved.warnings)
