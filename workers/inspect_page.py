@@ -6,16 +6,14 @@ names.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
-from importlib import resources
 from itertools import groupby
 from typing import Final, TypeVar
 
 from promptmill.pipeline.explain import Explanation, Segment, TokenKind, TokenView
+from promptmill.static import policy_hash, read_static
 from promptmill.workers.inspect_row import Inspected
 from promptmill.workers.inspect_sheet import facts, quoted, sheet_rows, text_name
 from promptmill.workers.visible import visible
@@ -36,9 +34,10 @@ _LEGEND: Final = {
 
 def page(inspected: Inspected) -> str:
     """The whole page."""
-    style, script = _static("page.css"), _static("page.js")
+    style, script = read_static("inspect/page.css"), read_static("inspect/page.js")
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        f"default-src 'none'; style-src '{policy_hash(style)}'; "
+        f"script-src '{policy_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     return "\n".join(
@@ -57,14 +56,6 @@ def page(inspected: Inspected) -> str:
             "</body>\n</html>\n",
         ]
     )
-
-
-def _static(name: str) -> str:
-    return (resources.files("promptmill.static") / "inspect" / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _text(text: str) -> str:

@@ -12,12 +12,10 @@ from typing import Final
 
 from promptmill.pipeline.parse.coerce import Check, Mismatch, boolean, mapping, string
 from promptmill.schemas.errors import ErrorCode, RowError
-from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.json_types import MARSHAL_VERSION, Json, JsonObject
 
 LARGEST_KEPT: Final = 256 << 10
 """Bytes of a tools list whose rebuilt form is kept."""
-MARSHAL_VERSION: Final = 2
-"""The last one whose bytes depend on the value alone, not on what its objects are shared with."""
 
 _FUNCTION: Final[dict[str, Check]] = {
     "description": string,

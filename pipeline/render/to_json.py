@@ -7,12 +7,12 @@ import marshal
 from functools import lru_cache
 from typing import Final
 
+from promptmill.schemas.json_types import MARSHAL_VERSION
+
 LARGEST_KEPT: Final = 16 << 10
 """Bytes of a value whose JSON is kept."""
 LATEST_WRITTEN: Final = 256
 """Values that are known by their identity."""
-MARSHAL_VERSION: Final = 2
-"""The last one whose bytes depend on the value alone, not on what its objects are shared with."""
 
 
 def to_json(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -67,14 +67,9 @@ def made(value: Any) -> Any:
 
 
 @functools.cache
-def genmedia() -> ModuleType:
+def genmedia() -> SimpleNamespace:
     """The module beside the cases that makes their media."""
-    spec = importlib.util.spec_from_file_location("genmedia", SHARED / "golden" / "genmedia.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**run_path(str(SHARED / "golden" / "genmedia.py")))
 
 
 def run_counts(runner: CaseRunner, table: Path) -> Iterator[Verdict]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def run_sweep(
     path: Path, data_root: Path, models: Path | None, limit: int | None
 ) -> Iterator[Verdict]:
     """Every case of a sweep file."""
-    rebuild = _rebuilder()
+    rebuild = SimpleNamespace(**run_path(str(SHARED / "golden" / "sweep_cases.py")))
     encoders = Encoders(models, CLOCK)
     for case in islice(rebuild.load_cases(str(path)), limit):
         body = rebuild.request_for(case, str(data_root))
@@ -45,17 +45,6 @@ def _split(body: dict[str, Any]) -> dict[str, Any]:
     """A request body as a case has it."""
     named = {name: body[name] for name in CHAT_FIELDS if name in body}
     return named | {"request": {k: v for k, v in body.items() if k not in named}}
-
-
-def _rebuilder() -> ModuleType:
-    """The shared module that rebuilds each case's request."""
-    path = SHARED / "golden" / "sweep_cases.py"
-    spec = importlib.util.spec_from_file_location("sweep_cases", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _encoder(encoders: Encoders, case: dict[str, Any], template: str | None) -> Encoder:

@@ -1,10 +1,10 @@
 """What the reference front end accepted is parsed; what its request validation refused is not."""
 
-import importlib.util
 import json
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,18 +78,8 @@ def test_golden_requests(shared: Path) -> None:
     assert len(seen) == 6, seen
 
 
-def load_sweep(shared: Path) -> ModuleType:
-    path = shared / "golden" / "sweep_cases.py"
-    spec = importlib.util.spec_from_file_location("sweep_cases", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_sweep_requests(shared: Path) -> None:
-    sweep = load_sweep(shared)
+    sweep = SimpleNamespace(**run_path(str(shared / "golden" / "sweep_cases.py")))
     seen: dict[str, bool] = {}
     for case in sweep.load_cases(str(shared / "golden" / "sweep.jsonl.xz")):
         expected = case["expected"]

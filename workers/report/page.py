@@ -6,19 +6,16 @@ own policy lets no script run but ours, known by its hash, and nothing be fetche
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import logging
 from collections.abc import Callable
-from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-import promptmill.static
 from promptmill.pipeline.storage.place import Place
 from promptmill.schemas.errors import JobError
+from promptmill.static import policy_hash, read_static
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.report.gather import Gathered, gather
 from promptmill.workers.report.view import view
@@ -67,23 +64,18 @@ def leave_report(folder: OutputFolder, fingerprint: str, say: Callable[[str], No
 
 def render_page(found: Gathered, *, refresh: bool = False) -> str:
     """The page of a run as HTML; with `refresh` it reloads itself."""
-    script = _read("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script = read_static("report/page.js")
     environment = Environment(
-        loader=FunctionLoader(_read),
+        loader=FunctionLoader(read_static),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html").render(
+    return environment.get_template("report/page.html").render(
         view=view(found),
-        style=Markup(_read("style.css")),
+        style=Markup(read_static("report/style.css")),
         script=Markup(script),
-        digest=digest,
+        script_hash=policy_hash(script),
         refresh=REFRESH_SECONDS if refresh else None,
     )
-
-
-def _read(name: str) -> str:
-    return (files(promptmill.static) / "report" / name).read_text(encoding="utf-8")
