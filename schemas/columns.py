@@ -10,7 +10,7 @@ Which of them a run writes follows from its options alone, so that all of its pa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -127,11 +127,11 @@ def columns(options: JobOptions) -> tuple[Column, ...]:
     return tuple(column for column in COLUMNS if wanted.get(column.name, True))
 
 
-def arrow_schema(options: JobOptions, chosen: Iterable[Column] | None = None) -> pa.Schema:
-    """The schema of every part of a run, or of some of its columns, without its metadata."""
+def arrow_schema(options: JobOptions) -> pa.Schema:
+    """The schema of every part of a run, without its metadata."""
     return pa.schema(
         pa.field(column.name_in(options.columns), column.type, nullable=column.nullable)
-        for column in (columns(options) if chosen is None else chosen)
+        for column in columns(options)
     )
 
 

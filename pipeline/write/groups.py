@@ -18,8 +18,8 @@ _STRUCT_BYTES: Final = 64
 """What a media span or a warning counts for."""
 
 
-class GroupCutter:
-    """Says where row groups end, bounded in rows and in bytes.
+class RowGroups:
+    """Collects record batches and hands out row groups, bounded in rows and in bytes.
 
     A group ends before the row that would take it over a bound; a row beyond the bound is a group
     of its own. So the offsets of lists and strings stay far from 2^31, and memory is that of a
@@ -29,46 +29,30 @@ class GroupCutter:
     def __init__(self) -> None:
         self._bounds = np.array([GROUP_ROWS, GROUP_BYTES])
         self._filled = np.zeros(2, np.int64)
-
-    def cut(self, sizes: npt.NDArray[np.int64]) -> Iterator[tuple[slice, bool]]:
-        """The next rows, which have these sizes in bytes, in pieces; whether a group ends after."""
-        costs = np.stack([np.ones_like(sizes), sizes], axis=1)
-        start = 0
-        while start < len(sizes):
-            filled = self._filled + np.cumsum(costs[start:], axis=0)
-            fits = (filled <= self._bounds).all(axis=1)
-            count = len(fits) if fits.all() else int(fits.argmin())
-            if not count and not self._filled.any():
-                count = 1
-            stop = start + count
-            ends = stop < len(sizes)
-            if count:
-                self._filled = filled[count - 1]
-            if ends:
-                self._filled = np.zeros(2, np.int64)
-            yield slice(start, stop), ends
-            start = stop
-
-
-class RowGroups:
-    """Collects record batches and hands out row groups."""
-
-    def __init__(self) -> None:
-        self._cutter = GroupCutter()
         self._pending: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
         """Take a batch and give the groups that are full, each in one chunk."""
-        for rows, ends in self._cutter.cut(row_bytes(batch)):
-            self._pending.append(batch[rows])
-            if ends:
+        costs = np.stack([np.ones(len(batch), np.int64), row_bytes(batch)], axis=1)
+        start = 0
+        while start < len(batch):
+            filled = self._filled + np.cumsum(costs[start:], axis=0)
+            fits = (filled <= self._bounds).all(axis=1)
+            count = len(fits) if fits.all() else int(fits.argmin())
+            if not count and not self._pending:
+                count = 1
+            if count:
+                self._pending.append(batch.slice(start, count))
+                self._filled = filled[count - 1]
+                start += count
+            if start < len(batch):
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.Table]:
         """The group that is not full, if there is one."""
         if self._pending:
             table = pa.Table.from_batches(self._pending)
-            self._pending = []
+            self._pending, self._filled = [], np.zeros(2, np.int64)
             # Copied even where it is one slice of one batch: buffers then end where the rows do.
             arrays = [pa.concat_arrays(column.chunks) for column in table.columns]
             yield pa.Table.from_arrays(arrays, schema=table.schema)
@@ -81,15 +65,14 @@ def row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         if pa.types.is_string(column.type):
             sizes, width = pc.binary_length(column), 1
         elif pa.types.is_list(column.type):
-            sizes, width = pc.list_value_length(column), entry_bytes(column.type.value_type)
+            sizes, width = pc.list_value_length(column), _width(column.type.value_type)
         else:
             continue
         total += pc.fill_null(sizes, 0).to_numpy().astype(np.int64) * width
     return total
 
 
-def entry_bytes(kind: pa.DataType) -> int:
-    """What an entry of a list counts for."""
+def _width(kind: pa.DataType) -> int:
     if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * entry_bytes(kind.value_type)
+        return int(kind.list_size) * _width(kind.value_type)
     return int(kind.bit_width) // 8 if pa.types.is_integer(kind) else _STRUCT_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +10,21 @@ from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from promptmill.pipeline.write.batches import record_batch
 from promptmill.pipeline.write.groups import RowGroups
-from promptmill.pipeline.write.parquet import ZSTD_LEVEL, ParquetSink
 from promptmill.pipeline.write.sink import HashingFile
-from promptmill.schemas.columns import arrow_schema
+from promptmill.schemas.columns import arrow_schema, columns
 from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import JobOptions, OutputFormat
 from promptmill.schemas.request import TokenRow
 
 METADATA_PREFIX: Final = "promptmill."
 """Before every key that we put into a file's metadata."""
+
+ZSTD_LEVEL: Final = 1
+"""Higher levels cost several times the CPU for a few percent of size."""
 
 CODECS: Final = {
     OutputFormat.PARQUET: ("zstd", "lz4", "snappy", "gzip", "none"),
@@ -56,9 +60,14 @@ class PartWriter:
         codec = _codec(options)
         named = {METADATA_PREFIX + key: metadata[key] for key in sorted(metadata)}
         schema = arrow_schema(options).with_metadata(named)
+        self._options = options
+        self._groups = RowGroups()
         self._file = HashingFile(path)
-        kind = ParquetSink if options.format is OutputFormat.PARQUET else _ArrowSink
-        self._sink = kind(self._file, schema, codec, options)
+        sink = pa.PythonFile(self._file, mode="w")
+        if options.format is OutputFormat.PARQUET:
+            self._writer = _open_parquet(sink, schema, codec, options)
+        else:
+            self._writer = _open_arrow(sink, schema, codec)
         self._rows = 0
         self._tokens = 0
 
@@ -68,7 +77,7 @@ class PartWriter:
         Raises:
             RowError: a string of a row is not Unicode text; none of `rows` was taken.
         """
-        self._sink.add(rows)
+        self._write(self._groups.add(record_batch(rows, self._options)))
         self._rows += len(rows)
         self._tokens += sum(len(row.ids) for row in rows)
 
@@ -80,16 +89,24 @@ class PartWriter:
         """
         if not self._file.closed:
             try:
-                self._sink.close()
+                self._write(self._groups.rest())
+                self._writer.close()
                 self._file.close()
-            except BaseException:
+            except OSError:
                 self.abort()
                 raise
         return PartInfo(self._rows, self._tokens, self._file.size, self._file.sha256)
 
     def abort(self) -> None:
         """Discard the file."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):  # the disk may be full; the file goes anyway
+                self._writer.close()
         self._file.discard()
+
+    def _write(self, groups: Iterable[pa.Table]) -> None:
+        for group in groups:
+            self._writer.write_table(group, len(group))
 
     def __enter__(self) -> PartWriter:
         return self
@@ -103,32 +120,26 @@ class PartWriter:
         self.close() if kind is None else self.abort()
 
 
-class _ArrowSink:
-    """Takes rows in order and writes an Arrow file."""
+def _open_parquet(
+    sink: pa.NativeFile, schema: pa.Schema, codec: str, options: JobOptions
+) -> pq.ParquetWriter:
+    chosen = [(leaf, c) for c in columns(options) for leaf in c.leaves(options.columns)]
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression=codec,
+        compression_level=ZSTD_LEVEL if codec == "zstd" else None,
+        use_dictionary=[leaf for leaf, c in chosen if c.encoding is None],
+        column_encoding={leaf: c.encoding for leaf, c in chosen if c.encoding is not None},
+        write_statistics=[leaf for leaf, c in chosen if c.statistics],
+    )
 
-    def __init__(
-        self, file: HashingFile, schema: pa.Schema, codec: str, options: JobOptions
-    ) -> None:
-        level = ZSTD_LEVEL if codec == "zstd" else None
-        compression = None if codec == "none" else pa.Codec(codec, compression_level=level)
-        settings = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
-        sink = pa.PythonFile(file, mode="w")
-        self._writer = pa.ipc.new_file(sink, schema, options=settings)
-        self._options = options
-        self._groups = RowGroups()
 
-    def add(self, rows: Sequence[TokenRow]) -> None:
-        """As `ParquetSink.add`."""
-        self._write(self._groups.add(record_batch(rows, self._options)))
-
-    def close(self) -> None:
-        """As `ParquetSink.close`."""
-        self._write(self._groups.rest())
-        self._writer.close()
-
-    def _write(self, groups: Iterable[pa.Table]) -> None:
-        for group in groups:
-            self._writer.write_table(group, len(group))
+def _open_arrow(sink: pa.NativeFile, schema: pa.Schema, codec: str) -> pa.RecordBatchFileWriter:
+    level = ZSTD_LEVEL if codec == "zstd" else None
+    compression = None if codec == "none" else pa.Codec(codec, compression_level=level)
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    return pa.ipc.new_file(sink, schema, options=options)
 
 
 def _codec(options: JobOptions) -> str:
