@@ -13,6 +13,8 @@ from promptmill.workers.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOREIGN = {
+    "--block",  # of ray start
+    "--head",
     *("--append-eod", "--data-path", "--json-keys", "--output-prefix"),
     *("--no-wait", "--runtime-env", "--tokenizer-model", "--tokenizer-type"),
     "--enable-scale-out",
