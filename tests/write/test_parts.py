@@ -1,6 +1,5 @@
 """A part holds its rows column by column, and the same rows give the same bytes."""
 
-import dataclasses
 import hashlib
 import itertools
 import resource
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -148,7 +148,7 @@ def test_padding_has_entries_too(
 ) -> None:
     options = make_options(with_mask=True)
     row = make_row(0, 4)
-    padded = dataclasses.replace(row, ids=np.append(row.ids, np.zeros(2, np.int32)))
+    padded = msgspec.structs.replace(row, ids=np.append(row.ids, np.zeros(2, np.int32)))
     write(tmp_path / "part", options, [row, padded, row])
     table = read(tmp_path / "part", options)
     offsets = [[0, 1], [1, 2], [2, 3], [3, 4]]
