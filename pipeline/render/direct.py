@@ -93,7 +93,7 @@ def written_directly(source: str, plain: Plain) -> Callable[[Variables], str | N
 def _attempt(written: Written, variables: Variables) -> str | None:
     try:
         return written(variables)
-    except (AttributeError, KeyError, TypeError, ValueError):  # not what it was written for
+    except (AttributeError, LookupError, TypeError, ValueError):  # not what it was written for
         return None
 
 

@@ -188,3 +188,7 @@ def test_what_qwen3_was_not_written_for_is_left_to_jinja(
     messages = [{"role": "user", "content": "hi"}, message]
     chat = {"messages": messages, "tools": None, "add_generation_prompt": True}
     assert qwen3.render(chat) is None
+
+
+def test_no_messages_at_all_are_left_to_jinja(qwen3: Direct) -> None:
+    assert qwen3.render({"messages": [], "tools": None, "add_generation_prompt": True}) is None
