@@ -241,7 +241,10 @@ class _Attempt:
         """Some rejects are about the job, or the job does not want any."""
         error = reject.error
         if error.code is ErrorCode.NO_CHAT_TEMPLATE:
-            raise JobError(error.message)
+            row = f"{reject.row.source} row {reject.row.row_index}"
+            raise JobError(
+                f"{row} is a chat, and the model has no template for it. {error.message}"
+            )
         if self._job.options.on_error is OnError.FAIL:
             raise JobError(
                 f"--on-error fail: {reject.row.source} row {reject.row.row_index} was rejected "
