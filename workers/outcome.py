@@ -29,7 +29,7 @@ def outcome(job: Job, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome
     said = [*lines, *summary(record.totals, ledger, job.folder), *pack_lines(job)]
     if code:
         said.append(
-            f"{record.totals.rows_rejected:,} rejects are more than --max-rejects "
+            f"warning: {record.totals.rows_rejected:,} rejects are more than --max-rejects "
             f"{job.options.max_rejects}: exit code {code}"
         )
     return Outcome(code, tuple(said))

@@ -274,6 +274,16 @@ def test_a_quiet_run_says_nothing_but_warnings(one_chat: list[str], tmp_path: Pa
     assert command("status", out, "-q").stdout.startswith("job "), "what was asked for is said"
 
 
+def test_a_quiet_run_still_says_that_nothing_came_of_it(
+    one_chat: list[str], tmp_path: Path
+) -> None:
+    where = ["-o", str(tmp_path / "out"), "--local", "--max-model-len", "1", "--max-rejects", "0"]
+    done = command("run", *one_chat, *where, "-q")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "warning: everything was rejected (1 prompt)" in done.stderr
+    assert "warning: 1 rejects are more than --max-rejects 0: exit code 3" in done.stderr
+
+
 def on_terminal(arguments: list[str], **environment: str) -> str:
     """What a command prints where its output is a terminal."""
     ours, theirs = pty.openpty()

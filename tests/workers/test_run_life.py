@@ -318,3 +318,8 @@ def test_the_way_out_of_a_reject_is_not_cut_off(bench: Bench) -> None:
     text = "\n".join(bench.run([chat("long", "one " * 80)]).lines)
     assert "or raise --max-model-len." in text
     assert "(the report has the whole command)" in text
+
+
+def test_a_chat_without_a_template_is_named(bench: Bench) -> None:
+    with pytest.raises(JobError, match=r"^in\.jsonl row 0 is a chat, and .*give --chat-template"):
+        bench.run(good_rows(1), model=str(bench.models / "notemplate"))

@@ -31,5 +31,5 @@ def run(job: JobOptions, *, log_format: LogFormatOption = LogFormat.TEXT) -> Non
     outcome = run_life.run(job, told, log_format)
     with about(run=outcome.run):
         for line in outcome.lines:
-            told.say(line) if log_format is LogFormat.JSON else VOICE.say(line)
+            told.say(line) if log_format is LogFormat.JSON else VOICE.tell(line)
     raise typer.Exit(outcome.exit_code)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import typer
 
 from promptmill.workers.cli.logs import show_all, show_few
 from promptmill.workers.logs import LogFormat
+
+WARNING: Final = "warning: "
+"""How a warning's line begins."""
 
 
 @dataclass(slots=True)
@@ -44,7 +48,14 @@ class Voice:
 
     def warn(self, what: str) -> None:
         """Print a warning, also where it is to be quiet."""
-        typer.echo(f"warning: {what}", err=True)
+        typer.echo(f"{WARNING}{what}", err=True)
+
+    def tell(self, line: str) -> None:
+        """Print a line of a report that may have warnings in it, which are never left out."""
+        if self.quiet and line.startswith(WARNING):
+            self.warn(line.removeprefix(WARNING))
+        else:
+            self.say(line)
 
 
 VOICE = Voice()
