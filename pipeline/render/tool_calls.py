@@ -8,9 +8,14 @@ the history must not end the conversation.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
+from typing import Final
 
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
+
+LARGEST_KEPT: Final = 4 << 10
+"""Characters of arguments that are kept."""
 
 
 def settle_tool_calls(place: str, message: JsonObject) -> list[str]:
@@ -61,7 +66,7 @@ def _arguments(given: Json) -> tuple[JsonObject, str | None]:
         return {}, None
     if isinstance(given, str):
         try:
-            given = json.loads(given)
+            given = _loaded(given) if len(given) <= LARGEST_KEPT else json.loads(given)
         except json.JSONDecodeError:
             return {}, "are not valid JSON"
         except (ValueError, RecursionError) as error:
@@ -69,6 +74,14 @@ def _arguments(given: Json) -> tuple[JsonObject, str | None]:
     if isinstance(given, dict):
         return given, None
     return {}, "are not a JSON object"
+
+
+@lru_cache(maxsize=512)
+def _loaded(text: str) -> Json:
+    """The value of a JSON text. Rows of a session repeat their calls and share them: what a
+    template has seen is only read."""
+    value: Json = json.loads(text)
+    return value
 
 
 def _invalid(message: str) -> RowError:
