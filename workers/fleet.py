@@ -32,7 +32,7 @@ from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.metrics import Meter
 from promptmill.workers.queue import JobQueue
 from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
-from promptmill.workers.ray_entry import join_ray, last_line, start_ray
+from promptmill.workers.ray_entry import join_ray, last_line, shut_down, start_ray
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 
@@ -47,6 +47,8 @@ LOOK_SECONDS = 5.0
 """Between two looks at how large the cluster is."""
 ANSWER_SECONDS = 2.0
 """Without an answer from the queue for so long, the head is looked after, again and again."""
+QUEUE_SECONDS = 900.0
+"""Without an answer for so long the queue is given up. One that starts again reads all receipts."""
 
 Answer = TypeVar("Answer")
 
@@ -89,6 +91,7 @@ class RayFleet:
         self._next_look = 0.0
         self._finished = False
         self._asked: ObjectRef[Snapshot] | None = None
+        self._asked_at = 0.0
         self._last = JobQueue(work).snapshot()
         self._meter: Meter | None = None
         self._short_since, self._patience = time.monotonic(), SHORT_SECONDS
@@ -154,10 +157,16 @@ class RayFleet:
     def _snapshot(self) -> Snapshot:
         """What the queue says; while it does not answer, as when it starts again, what it said."""
         if self._asked is None:
-            self._asked = self._queue.snapshot.remote()
+            self._asked, self._asked_at = self._queue.snapshot.remote(), time.monotonic()
         answered, _ = ray.wait([self._asked], timeout=ANSWER_SECONDS)
         if not answered:
             self._head.answers()
+            if time.monotonic() - self._asked_at > QUEUE_SECONDS:
+                raise JobError(
+                    f"The queue of this run has not answered for {QUEUE_SECONDS:.0f} seconds. Look "
+                    "at the memory of the driver's machine and at the output's storage; the same "
+                    "command continues the run."
+                )
             return replace(self._last, silent=(), notes=())
         answer, self._asked = self._asked, None
         self._last = ray.get(answer)
@@ -172,7 +181,7 @@ class RayFleet:
                 told: ObjectRef[None] = self._queue.stop.remote()
                 ray.get(told, timeout=STOP_SECONDS)
                 self._ended(STOP_SECONDS)
-        ray.shutdown()
+        shut_down()
 
     def _ended(self, seconds: float) -> list[ObjectRef[bool]]:
         """Wait for workers to end; those that did."""

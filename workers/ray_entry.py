@@ -6,8 +6,11 @@ import logging
 import os
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
+from threading import Thread
 from typing import Final
 
+import psutil
 import ray
 from ray.exceptions import AuthenticationError
 from ray.job_config import JobConfig
@@ -17,6 +20,8 @@ from promptmill.workers.environment import ONE_THREAD, TOKEN_HELP
 
 CONNECT_SECONDS: Final = 5.0
 """For a cluster's head to take a connection."""
+END_SECONDS: Final = 30.0
+"""For Ray to end by itself."""
 OBJECT_STORE_BYTES: Final = 128 << 20
 """Rows never pass through it; only the model does."""
 
@@ -89,6 +94,18 @@ def _job_config() -> JobConfig:
     config = JobConfig()
     config._py_driver_sys_path = _NoFolders()
     return config
+
+
+def shut_down() -> None:
+    """Leave Ray; one of our own ends, also if a part of it does not move any more."""
+    leaving = Thread(target=ray.shutdown, name="shut down", daemon=True)
+    leaving.start()
+    leaving.join(END_SECONDS)
+    if leaving.is_alive():
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        leaving.join(END_SECONDS)
 
 
 def _none_there(address: str, error: Exception) -> JobError:

@@ -80,7 +80,7 @@ def test_killed_workers_are_replaced(bench: Bench) -> None:
 def test_the_queue_dies_and_workers_are_asked_to_go(bench: Bench) -> None:
     run = bench.start("queue", "--workers", "1:2")
     run.until(lambda: len(_worker_pids(run)) == 2 and bench.receipts("queue"))
-    _kill_process(run, "ray::QueueActor")
+    _of(run, "ray::QueueActor").kill()
     run.until(lambda: "the queue died" in run.text)
     os.kill(_worker_pids(run)[0], signal.SIGTERM)
     assert run.wait() == 0, run.text
@@ -93,7 +93,7 @@ def test_the_queue_dies_and_workers_are_asked_to_go(bench: Bench) -> None:
 def test_the_queue_of_a_large_plan_dies(bench: Bench) -> None:
     run = bench.start("large", "--workers", "2", "--rows-per-shard", "8")
     run.until(lambda: bench.receipts("large") >= 2)
-    _kill_process(run, "QueueActor")
+    _of(run, "QueueActor").kill()
     assert run.wait() == 0, run.text
     assert "the queue died" in run.text
     assert "core_worker" not in run.text
@@ -101,6 +101,18 @@ def test_the_queue_of_a_large_plan_dies(bench: Bench) -> None:
     assert record is not None
     assert record.totals is not None
     assert record.totals.rows_ok == ROWS
+
+
+def test_a_head_that_freezes_does_not_keep_the_run_from_ending(bench: Bench) -> None:
+    run = bench.start("head", "--workers", "2")
+    run.until(lambda: bench.receipts("head"))
+    ours = psutil.Process(run.process.pid).children(recursive=True)
+    _of(run, "gcs_server").suspend()
+    assert run.wait() == 0, run.text
+    bench.check_whole("head")
+    gone, alive = psutil.wait_procs(ours, timeout=60)
+    assert len(gone) > 3
+    assert not alive
 
 
 def test_killed_and_stopped_drivers_lose_nothing(bench: Bench) -> None:
@@ -146,11 +158,11 @@ def _worker_pids(run: Command) -> list[int]:
     return [int(pid) for pid in re.findall(r"worker \d+ on \S+ \(process (\d+)\)", run.text)]
 
 
-def _kill_process(run: Command, title: str) -> None:
-    """Kill a process of the run's Ray."""
+def _of(run: Command, title: str) -> psutil.Process:
+    """A process of the run's Ray."""
     (found,) = [
         process
         for process in psutil.Process(run.process.pid).children(recursive=True)
         if title in " ".join(process.cmdline())
     ]
-    found.kill()
+    return found

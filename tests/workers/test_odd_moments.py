@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+import psutil
 import pytest
 
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
+from promptmill.schemas.errors import JobError
 from promptmill.schemas.options import JobOptions, WorkerRange
 from promptmill.workers import shard_files
 from promptmill.workers.leases import ShardQueue, Work
@@ -78,34 +82,50 @@ def contents(folder: OutputFolder) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.ray
-def test_a_shard_is_there_once_whenever_its_worker_dies(tmp_path: Path, tiny_models: Path) -> None:
+@dataclass(frozen=True)
+class Bench:
+    """Two runs' worth of folders for one small job; every shard has a reject."""
+
+    root: Path
+    options: JobOptions
+
+    @classmethod
+    def make(cls, root: Path, model: Path) -> Bench:
+        source = root / "in.jsonl"
+        with source.open("w") as file:
+            for i in range(ROWS * len(MOMENTS)):
+                content = 1 if i % ROWS == 2 else f"hello {i}"
+                chat = {"id": f"g{i}", "messages": [{"role": "user", "content": content}]}
+                file.write(json.dumps(chat) + "\n")
+        options = JobOptions(input=(str(source),), output="", model=str(model), rows_per_shard=ROWS)
+        return cls(root, options)
+
+    def work(self) -> Work:
+        return Work(plan_input(self.options).shards)
+
+    def setup(self, kind: type[WorkerSetup], name: str) -> WorkerSetup:
+        folder = OutputFolder(self.root / name, shards=len(MOMENTS))
+        folder.create()
+        job = ShardJob(folder=folder, options=self.options, metadata={"fingerprint": "f" * 64})
+        return kind(load_bundle(self.options), job, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, tiny_models: Path) -> Bench:
     from ray import cloudpickle
 
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    return Bench.make(tmp_path, tiny_models / "chatml")
+
+
+@pytest.mark.ray
+def test_a_shard_is_there_once_whenever_its_worker_dies(bench: Bench) -> None:
     from promptmill.workers.fleet import RayFleet
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    source = tmp_path / "in.jsonl"
-    with source.open("w") as file:
-        for i in range(ROWS * len(MOMENTS)):
-            content = 1 if i % ROWS == 2 else f"hello {i}"  # every shard has a reject
-            chat = {"id": f"g{i}", "messages": [{"role": "user", "content": content}]}
-            file.write(json.dumps(chat) + "\n")
-    options = JobOptions(
-        input=(str(source),), output="", model=str(tiny_models / "chatml"), rows_per_shard=ROWS
-    )
-    plan, bundle = plan_input(options), load_bundle(options)
-    clock = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def setup(kind: type[WorkerSetup], name: str) -> WorkerSetup:
-        folder = OutputFolder(tmp_path / name, shards=len(plan.shards))
-        folder.create()
-        job = ShardJob(folder=folder, options=options, metadata={"fingerprint": "f" * 64})
-        return kind(bundle, job, clock)
-
-    calm, mortal = setup(WorkerSetup, "calm"), setup(MortalSetup, "mortal")
-    local = LocalFleet(Work(plan.shards), calm)
-    fleet = RayFleet(Work(plan.shards), mortal, workers=WorkerRange(2, 2), address=None, say=print)
+    calm, mortal = bench.setup(WorkerSetup, "calm"), bench.setup(MortalSetup, "mortal")
+    local = LocalFleet(bench.work(), calm)
+    two = WorkerRange(2, 2)
+    fleet = RayFleet(bench.work(), mortal, workers=two, address=None, say=print)
     notes: list[str] = []
     for one in (local, fleet):
         one.start()
@@ -123,3 +143,35 @@ def test_a_shard_is_there_once_whenever_its_worker_dies(tmp_path: Path, tiny_mod
         path.unlink()  # as the driver does
     assert contents(mortal.job.folder) == contents(calm.job.folder)
     assert len([*mortal.job.folder.receipts()]) == len(MOMENTS)
+
+
+@dataclass(frozen=True)
+class PatientSetup(WorkerSetup):
+    """Its workers wait before they ask for work."""
+
+    def load(self, name: str, queue: ShardQueue) -> Worker:
+        worker = super().load(name, queue)
+        while not Path(f"{self.job.folder.root}.go").exists():
+            time.sleep(0.1)
+        return worker
+
+
+@pytest.mark.ray
+def test_a_queue_that_freezes_ends_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from promptmill.workers import fleet
+
+    setup = bench.setup(PatientSetup, "stuck")
+    run = fleet.RayFleet(bench.work(), setup, workers=WorkerRange(1, 1), address=None, say=print)
+    run.start()
+    try:
+        while not run.poll().workers:
+            pass
+        children = psutil.Process().children(recursive=True)
+        (queue,) = [p for p in children if "ray::QueueActor" in " ".join(p.cmdline())]
+        queue.suspend()
+        monkeypatch.setattr(fleet, "QUEUE_SECONDS", 3.0)
+        with pytest.raises(JobError, match="queue of this run has not answered for 3 seconds"):
+            collections.deque(iter(run.poll, None), maxlen=0)
+    finally:
+        run.close()
+    assert not psutil.wait_procs(children, timeout=60)[1]
