@@ -53,15 +53,19 @@ def _lists(
 ) -> pa.Array:
     """A list column of flat buffers; null where a row has no such part."""
     parts = [part_of(row) for row in rows]
-    absent = np.fromiter((part is None for part in parts), np.bool_, len(rows))
-    sizes = np.fromiter((len(row.ids) for row in rows), np.int64, len(rows))
+    sizes = np.array([len(row.ids) for row in rows], np.int64)
+    absent = np.array([part is None for part in parts], np.bool_)
     splits = np.concatenate([[0], np.cumsum(np.where(absent, 0, sizes))])
     pairs = pa.types.is_fixed_size_list(kind.value_type)
     leaf = kind.value_type.value_type if pairs else kind.value_type
-    flat = np.zeros((splits[-1], 2) if pairs else splits[-1], leaf.to_pandas_dtype())
-    for (start, stop), part in zip(pairwise(splits.tolist()), parts, strict=True):
-        if part is not None:
-            np.copyto(flat[start:stop][: len(part)], part, casting="equiv")
+    there = [part for part in parts if part is not None]
+    if there and [len(part) for part in there] == sizes[~absent].tolist():
+        flat = np.concatenate(there, dtype=leaf.to_pandas_dtype(), casting="equiv")
+    else:  # padding, or nothing at all
+        flat = np.zeros((splits[-1], 2) if pairs else splits[-1], leaf.to_pandas_dtype())
+        for (start, stop), part in zip(pairwise(splits.tolist()), parts, strict=True):
+            if part is not None:
+                np.copyto(flat[start:stop][: len(part)], part, casting="equiv")
     values = pa.array(flat.reshape(-1))
     if pairs:
         values = pa.FixedSizeListArray.from_arrays(values, type=kind.value_type)
