@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -19,6 +20,8 @@ LogFormatOption = Annotated[
 @takes_job
 def run(job: JobOptions, *, log_format: LogFormatOption = LogFormat.TEXT) -> None:
     """Render and tokenize the input; the same command again continues a run that was stopped."""
+    # Read when Arrow is loaded: a pool of its own keeps 50 MB that Python cannot have.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from promptmill.workers import run as run_life  # see app.py
     from promptmill.workers.progress import reporter
     from promptmill.workers.tuning import bound_memory, leave_pandas_out
