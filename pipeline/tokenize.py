@@ -257,8 +257,8 @@ def _tokens_of_ids(token_ids: list[int]) -> Tokens:
         bad = next(i for i in token_ids if not 0 <= i <= INT32_MAX)
         raise RowError(
             ErrorCode.TOKEN_OUT_OF_VOCABULARY,
-            f"Token id {bad} is out of vocabulary: ids are 0 to {INT32_MAX} at most. Check what made "
-            "them.",
+            f"Token id {bad} is out of vocabulary: ids are 0 to {INT32_MAX} at most. "
+            "Check what made them.",
             value=bad,
             stage=Stage.TOKENIZE,
         )
