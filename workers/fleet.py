@@ -17,6 +17,7 @@ import ray
 from ray import ObjectRef, cloudpickle
 from ray.exceptions import (
     GetTimeoutError,
+    OutOfMemoryError,
     RayActorError,
     RayError,
     RayTaskError,
@@ -138,7 +139,9 @@ class RayFleet:
             for call in self._ended(POLL_SECONDS):
                 self._see_off(call, self._members.pop(call))
             snapshot = self._snapshot()
-        except RayActorError as error:
+        except RayError as error:
+            if isinstance(error, RayTaskError) and not isinstance(error, RayActorError):
+                raise  # a fault of ours in it
             raise JobError(
                 f"The queue of this run is lost: it was started again {QUEUE_RESTARTS} times, or "
                 "cannot be. Look at the memory of the driver's machine; the same command continues "
@@ -217,13 +220,15 @@ class RayFleet:
             if isinstance(error, RayActorError):
                 raise  # the worker's: its queue is gone
             raise JobError(f"A worker cannot work: {last_line(error)}") from error
-        except RayActorError as error:
-            ready = self._say_lost(member, *_death(error))
+        except RayError as error:  # Ray has a class for each way to die
+            reason, code = _death(error)
+            ready = self._say_lost(member, reason, code)
             self._bad_starts = 0 if ready else self._bad_starts + 1
             if self._bad_starts >= MOST_BAD_STARTS:
+                why = reason if code is ErrorCode.MEMORY_EXCEEDED else last_line(error)
                 raise JobError(
-                    f"{self._bad_starts} workers in a row died while they started: "
-                    f"{last_line(error)}"
+                    f"{self._bad_starts} workers in a row died while they started; the last one: "
+                    f"{why}"
                 ) from error
         else:
             if goes_on:
@@ -263,11 +268,12 @@ class RayFleet:
         )
 
 
-def _death(error: RayActorError) -> tuple[str, ErrorCode | None]:
+def _death(error: RayError) -> tuple[str, ErrorCode | None]:
     """How a worker died, and what a row is rejected with that was the reason."""
-    if error.preempted:
+    if isinstance(error, RayActorError) and error.preempted:
         return "died with its node, which was taken away", None
-    if "OUT_OF_MEMORY" in str(error) or "low on memory" in str(error):
+    said = str(error)
+    if isinstance(error, OutOfMemoryError) or "OUT_OF_MEMORY" in said or "low on memory" in said:
         return "was ended by Ray: its node ran low on memory", ErrorCode.MEMORY_EXCEEDED
     return "died", ErrorCode.WORKER_CRASHED
 
