@@ -22,7 +22,6 @@ from ray.exceptions import (
     RayError,
     RayTaskError,
 )
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from promptmill.schemas.errors import ErrorCode, JobError
 from promptmill.schemas.options import WorkerRange
@@ -33,7 +32,7 @@ from promptmill.workers.leases import Snapshot, Work
 from promptmill.workers.metrics import Meter
 from promptmill.workers.queue import JobQueue
 from promptmill.workers.queue_actor import QUEUE_RESTARTS, QueueActor
-from promptmill.workers.ray_entry import join_ray, last_line, shut_down, start_ray
+from promptmill.workers.ray_entry import join_ray, last_line, shut_down, start_ray, this_node
 from promptmill.workers.render_worker import Handle, RenderWorker
 from promptmill.workers.work import WorkerSetup
 
@@ -107,10 +106,9 @@ class RayFleet:
             join_ray(self._address)
         else:
             start_ray(self._size.range.most)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         queue = ray.remote(QueueActor).options(
             num_cpus=0,
-            scheduling_strategy=here,
+            resources=this_node(),
             max_restarts=QUEUE_RESTARTS,
             max_task_retries=-1,  # calls wait for the new one
         )

@@ -18,6 +18,9 @@ from ray.job_config import JobConfig
 from promptmill.schemas.errors import JobError
 from promptmill.workers.environment import ONE_THREAD, TOKEN_HELP
 
+_HEAD: Final = "node:__internal_head__"
+_LITTLE: Final = 0.001
+"""Of a node's own resource, of which it has 1."""
 CONNECT_SECONDS: Final = 5.0
 """For a cluster's head to take a connection."""
 END_SECONDS: Final = 30.0
@@ -76,6 +79,19 @@ def join_ray(address: str) -> None:
                 f"What listens at {address} refuses access, or is no Ray head. {TOKEN_HELP}"
             ) from error
         raise _none_there(address, error) from error
+
+
+def this_node() -> dict[str, float]:
+    """What an actor asks for that is to run on the driver's node.
+
+    Ray's node affinity fails, or takes another node, where a node has not heard of this one yet;
+    who asks for what only this node has waits until it has.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    (node,) = (node for node in nodes if node["NodeID"] == here)
+    names = (name for name in node["Resources"] if name.startswith("node:"))
+    return {name: _LITTLE for name in names if name != _HEAD}
 
 
 class _NoFolders(list[str]):

@@ -7,8 +7,10 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from check import Expected, check, expected
@@ -46,6 +48,7 @@ class Bench:
         """A command that has two workers at work, one on each node."""
         command = self.start(out)
         command.until(lambda: len(worker_pids(command)) == 2 and self.receipts(out) >= 3)
+        assert any(map(is_queue, self.cluster.head.processes())), "the queue is not with the driver"
         return command
 
     def check(self, out: str) -> None:
@@ -61,6 +64,12 @@ def environment(folder: Path) -> dict[str, str]:
 
 def worker_pids(command: Command) -> list[int]:
     return [int(pid) for pid in re.findall(r"worker \d+ on \S+ \(process (\d+)\)", command.text)]
+
+
+def is_queue(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return "QueueActor" in " ".join(process.cmdline())
+    return False
 
 
 def freeze(pids: list[int]) -> None:
