@@ -30,7 +30,7 @@ ATTRIBUTES = {
 }
 ALLOWED = {
     ("pipeline/media/own_family.py", "exec"),  # the file of --media-family: the command line only
-    ("pipeline/render/environment.py", "marshal"),  # of values that were marshalled just before
+    ("pipeline/render/to_json.py", "marshal"),  # of values that were marshalled just before
     ("pipeline/parse/tools.py", "marshal"),  # the same
     ("workers/cli/job.py", "yaml.load"),  # with a loader made of yaml.SafeLoader
     ("workers/trial.py", "pickle"),  # between a worker and its own child, through a pipe
