@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from promptmill.pipeline.decode.base import ReplyReader
@@ -33,6 +33,8 @@ class DecodeJob:
     revision: str | None = None
     tokenizer_mode: str = "auto"
     ids_column: str | None = None
+    served_model_name: str | None = None
+    """The model's name in answers to rows that name none; None: as in `model`."""
     thinking: bool = True
     tool_calls: bool = True
     """For rows that do not say how they are to be read; see `DeepseekReader`."""
@@ -68,6 +70,7 @@ def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
     bundle = load_bundle(options)
     for warning in bundle.warnings:
         warn(warning)
+    bundle = replace(bundle, name=job.served_model_name or bundle.name)
     reader = load_reader(bundle, int(time.time()), thinking=job.thinking, tool_calls=job.tool_calls)
     temporary = job.output.with_name(f".{job.output.name}.tmp")
     try:
@@ -86,6 +89,11 @@ def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
             f"{counts['unknown']:,} ids are not in the vocabulary and give no text: is {job.model} "
             "the model that answered?"
         )
+    if counts["again"]:
+        warn(
+            f"{counts['again']:,} answers have a custom_id that an answer before has, too; each is "
+            "a line of its own, with an id of its own"
+        )
     return (
         f"{counts['answers']:,} answers, {counts['errors']:,} errors; {counts['tokens']:,} ids, "
         f"{counts['unknown']:,} of them unknown; {counts['incomplete']:,} answers ended inside a "
@@ -93,27 +101,51 @@ def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
     )
 
 
+@dataclass(slots=True)
+class _Turns:
+    """Tells answers to the same row apart; keeps a number an answer, not its id."""
+
+    seen: set[int] = field(default_factory=set)
+    again: Counter[str] = field(default_factory=Counter)
+
+    def turn(self, custom_id: str) -> int:
+        """How many answers to the row came before."""
+        key = hash(custom_id)
+        if key not in self.seen:
+            self.seen.add(key)
+            return 0
+        self.again[custom_id] += 1
+        return self.again[custom_id]
+
+
 def _write(job: DecodeJob, reader: ReplyReader, path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
+    turns = _Turns()
     with path.open("w", encoding="utf-8") as file:
         for found in read_outputs(job.inputs, job.ids_column):
-            file.write(json.dumps(_line(found, reader, counts), ensure_ascii=False) + "\n")
+            custom_id = found.custom_id if isinstance(found, EngineOutput) else found[0]
+            turn = turns.turn(custom_id)
+            counts["again"] += turn > 0
+            file.write(json.dumps(_line(found, reader, counts, turn), ensure_ascii=False) + "\n")
     return counts
 
 
 def _line(
-    found: EngineOutput | tuple[str, RowError], reader: ReplyReader, counts: Counter[str]
+    found: EngineOutput | tuple[str, RowError],
+    reader: ReplyReader,
+    counts: Counter[str],
+    turn: int,
 ) -> JsonObject:
     if isinstance(found, EngineOutput):
         try:
             reply = reader.read(found)
         except RowError as error:
             counts["errors"] += 1
-            return error_line(found.custom_id, error)
+            return error_line(found.custom_id, error, turn)
         counts["answers"] += 1
         counts["tokens"] += len(found.token_ids)
         counts["unknown"] += reply.unknown_ids
         counts["incomplete"] += reply.incomplete
-        return reply_line(found.custom_id, reply)
+        return reply_line(found.custom_id, reply, turn)
     counts["errors"] += 1
-    return error_line(*found)
+    return error_line(*found, turn)

@@ -1,12 +1,21 @@
-"""Answers of models without a library of their own: the tokenizer's text, nothing taken apart."""
+"""Answers of models without a library of their own: the tokenizer's text up to a stop string."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from promptmill.pipeline.decode.base import Reply, chat_completion, end_ids, stop_ids, without_end
+from promptmill.pipeline.decode.base import (
+    STOP,
+    Reply,
+    chat_completion,
+    end_ids,
+    stop_ids,
+    without_end,
+)
 from promptmill.pipeline.decode.characters import TextStream, whole_text
+from promptmill.pipeline.decode.stops import find_stop
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.mistral import load_mistral
 from promptmill.schemas.bundle import ModelBundle
@@ -18,6 +27,8 @@ Decode: TypeAlias = Callable[[Sequence[int]], str]
 
 class PlainReader:
     """Reads outputs by the tokenizer's decode, special tokens left out unless a row wants them.
+
+    Nothing is taken apart: reasoning and tool calls stay in the text.
 
     Args:
         bundle: the model.
@@ -45,6 +56,10 @@ class PlainReader:
             return self._decoder.decode(ids, skip_special_tokens=skips)
 
         text, incomplete = whole_text(decode, known, [p for p in pieces if p is not None])
+        stop = find_stop(output.request, text, known, decode)
+        if stop is not None:
+            text, incomplete = text[:stop], False
+            output = replace(output, finish_reason=STOP)
         body = chat_completion(
             output,
             {"role": "assistant", "content": text},

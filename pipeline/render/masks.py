@@ -88,8 +88,8 @@ class AssistantSpans:
         after = text if continued else _prefix(chat, turn + 1, generation_prompt=False)
         if not text.startswith(after):
             raise _unavailable(
-                f"the template writes messages up to message {turn} differently when others follow "
-                "(--mask last may do)"
+                f"the template writes messages up to message {turn} differently when others follow"
+                f"{self._way_out(chat)}"
             )
         if not after.startswith(before):
             raise _unavailable(
@@ -100,6 +100,14 @@ class AssistantSpans:
         bare = after.rstrip()
         ended = len(bare) > len(before) and self._controls.ends(bare)
         return len(before), len(bare) if ended else len(after)
+
+    def _way_out(self, chat: Chat) -> str:
+        """A last turn that ends the chat has nothing behind it that could change it."""
+        wanted = "" if self._last_only else "--mask last may do"
+        if chat.messages[-1]["role"] != "assistant":
+            trimmed = "leave out what follows the last assistant turn"
+            wanted = trimmed if self._last_only else f"{trimmed}, then {wanted}"
+        return f" ({wanted})" if wanted else ""
 
 
 def _prefix(chat: Chat, count: int, *, generation_prompt: bool) -> str:
@@ -137,5 +145,5 @@ def _unavailable(reason: str) -> RowError:
     return RowError(
         ErrorCode.MASK_UNAVAILABLE,
         f"No mask of the assistant's tokens: {reason}. Give a --chat-template that marks them by "
-        "{% generation %} tags, or leave --with-mask out.",
+        "{% generation %} tags, or leave masks out with --no-mask.",
     )

@@ -104,6 +104,39 @@ def test_finish_reasons(
     assert choice(reply.body)["finish_reason"] == wanted
 
 
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        ({"stop": "###"}, "one "),
+        ({"stop": ["two", "###"]}, "one "),
+        ({"stop": ["###"], "include_stop_str_in_output": True}, "one ###"),
+        ({"stop": [" two", "\u2028"]}, "one ###"),
+        ({"stop": ["one"], "min_tokens": 50}, "one ### two"),
+        ({"stop": []}, "one ### two"),
+        ({"stop": "three"}, "one ### two"),
+        ({"stop": ""}, "one ### two"),
+    ],
+)
+def test_a_stop_string_ends_the_text(
+    bundle: ModelBundle, ids_of: Ids, request_: dict[str, Json], wanted: str
+) -> None:
+    ids = ids_of("one ### two")
+    reply = PlainReader(bundle, 0).read(output(ids, request=request_, finish_reason="length"))
+    answer = choice(reply.body)
+    assert answer["message"] == {"role": "assistant", "content": wanted}
+    assert answer["finish_reason"] == ("length" if wanted == "one ### two" else "stop")
+
+
+def test_a_stop_string_is_looked_for_after_each_id(bundle: ModelBundle, ids_of: Ids) -> None:
+    ids = [i for letter in "a#b#c" for i in ids_of(letter)]
+    reader = PlainReader(bundle, 0)
+    for stops, wanted in ((["c", "b#"], "a#"), (["#b#", "#"], "a"), (["#b#"], "a")):
+        body = reader.read(output(ids, request={"stop": stops})).body
+        assert choice(body)["message"] == {"role": "assistant", "content": wanted}
+    body = reader.read(output(ids, request={"stop": "#", "min_tokens": 2})).body
+    assert choice(body)["message"] == {"role": "assistant", "content": "a#b"}
+
+
 def test_log_probabilities_are_carried(bundle: ModelBundle, ids_of: Ids) -> None:
     ids = ids_of("a🦀 b")
     found = [TokenLogprob(-0.5 * n, ((ids[0], -2.0),)) for n in range(len(ids))]
@@ -155,6 +188,24 @@ def test_a_file_of_outputs_becomes_batch_lines(
     with pytest.raises(JobError, match="is there already, and nothing was touched"):
         decode_outputs(job, warned.append)
     assert target.read_bytes() == before
+
+
+def test_several_answers_to_a_row(tiny_models: Path, ids_of: Ids, tmp_path: Path) -> None:
+    source, target, warned = tmp_path / "ids.parquet", tmp_path / "out.jsonl", []
+    rows = {"custom_id": ["a", "b", "a", "a"], "token_ids": [ids_of("yes")] * 3 + [None]}
+    pq.write_table(pa.table(rows), source)
+    job = DecodeJob(
+        inputs=(str(source),),
+        output=target,
+        model=str(tiny_models / "chatml"),
+        served_model_name="mine",
+    )
+    decode_outputs(job, warned.append)
+    lines = [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]
+    assert [line["custom_id"] for line in lines] == rows["custom_id"]
+    assert len({line["id"] for line in lines}) == 4
+    assert lines[0]["response"]["body"]["model"] == "mine"
+    assert warned[-1].startswith("2 answers have a custom_id that an answer before has")
 
 
 def test_ids_of_another_model_are_warned_of(tiny_models: Path, tmp_path: Path) -> None:

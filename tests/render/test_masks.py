@@ -23,6 +23,11 @@ REWRITING = (
     "{{ m.content | trim }}{% endif %};{% endfor %}{% if add_generation_prompt %}assistant: "
     "{% endif %}"
 )
+COUNTING = (
+    "{% for m in messages %}{{ m.role }}: {% if not loop.last %}{{ m.content | trim }}"
+    "{% else %}{{ m.content }} (last){% endif %};{% endfor %}{% if add_generation_prompt %}"
+    "assistant: {% endif %}"
+)
 
 
 def marked(rendered) -> list[str]:
@@ -108,6 +113,25 @@ def test_a_row_whose_turns_cannot_be_told_is_refused(chat, template: str, reason
     with pytest.raises(RowError, match=reason) as caught:
         chat(*TALK, template=template, with_mask=True)
     assert caught.value.code is ErrorCode.MASK_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("talk", "mask", "way_out"),
+    [
+        (TALK, MaskTurns.ALL, "follow (--mask last may do). Give"),
+        (
+            (*TALK, USER),
+            MaskTurns.ALL,
+            "(leave out what follows the last assistant turn, then --mask last may do). Give",
+        ),
+        ((*TALK, USER), MaskTurns.LAST, "(leave out what follows the last assistant turn). Give"),
+    ],
+)
+def test_the_way_out_is_one_that_helps(chat, talk, mask: MaskTurns, way_out: str) -> None:
+    with pytest.raises(RowError) as caught:
+        chat(*talk, template=COUNTING, task=Task.TRAIN, mask=mask)
+    assert way_out in caught.value.message
+    assert caught.value.message.endswith("or leave masks out with --no-mask.")
 
 
 def test_the_last_turn_of_uneven_tags_is_refused(chat) -> None:

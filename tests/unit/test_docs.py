@@ -20,6 +20,7 @@ FOREIGN = {
     "--enable-scale-out",
     "--nodes",
     *("--ray", "--shards"),
+    *("--reasoning-parser", "--tool-call-parser"),
 }
 """Options of other tools that the pages name: Megatron's, Ray's, Slurm's, vLLM's, our benches'."""
 

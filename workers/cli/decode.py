@@ -14,7 +14,12 @@ from promptmill.workers.cli.voice import VOICE
 def decode(
     inputs: Annotated[
         list[str],
-        typer.Option("-i", "--input", help="Parquet files with output ids.", metavar="IN"),
+        typer.Option(
+            "-i",
+            "--input",
+            help="A Parquet file with output ids, or a folder of them; may be repeated.",
+            metavar="IN",
+        ),
     ],
     output: Annotated[
         str, typer.Option("-o", "--output", help="A new JSONL file of answers.", metavar="OUT")
@@ -25,6 +30,10 @@ def decode(
     ids_column: Annotated[
         str | None, typer.Option(help="The column of output ids, where its name is unusual.")
     ] = None,
+    served_model_name: Annotated[
+        str | None,
+        typer.Option(help="The model's name in answers to rows that name none; else --model's."),
+    ] = None,
     thinking: Annotated[
         bool, typer.Option(help="DeepSeek: answers begin with reasoning, unless rows say.")
     ] = True,
@@ -32,7 +41,7 @@ def decode(
         bool, typer.Option(help="DeepSeek: look for tool calls, unless rows say.")
     ] = True,
 ) -> None:
-    """Turn an engine's output ids into OpenAI batch lines: text, reasoning, tool calls."""
+    """Turn an engine's output ids into OpenAI batch lines; DeepSeek's are parsed, too."""
     from promptmill.workers.decode import DecodeJob, decode_outputs  # see app.py
 
     if "://" in output:
@@ -44,6 +53,7 @@ def decode(
         revision=revision,
         tokenizer_mode=tokenizer_mode,
         ids_column=ids_column,
+        served_model_name=served_model_name,
         thinking=thinking,
         tool_calls=tool_calls,
     )
