@@ -147,7 +147,8 @@ class _Run:
         folder.create()
         record, resumed = known_record(self._job) or self._new_record(), sound_ledger(folder)
         if record.state is RunState.FINISHED and len(resumed.committed) == record.shards:
-            return self._packed(record, resumed)
+            said = "finished already: only the index of packed sequences was missing"
+            return self._packed(record, resumed, said)
         record = replace(record, state=RunState.RUNNING, finished=None, totals=None, failure=None)
         folder.write_record(record)
         self._greet(resumed)
@@ -160,13 +161,13 @@ class _Run:
         folder.write_record(record)
         return self._packed(record, ledger)
 
-    def _packed(self, record: RunRecord, ledger: Ledger) -> Outcome:
+    def _packed(self, record: RunRecord, ledger: Ledger, *lines: str) -> Outcome:
         """The ending, once the index of packed sequences is there that the job may ask for."""
         if not has_packs(self._job):
             pack(self._job, lambda: self._stop.received is not None)
         if self._stop.received is not None:
             return self._stopped(self._stop.received)
-        return outcome(self._job, record, ledger)
+        return outcome(self._job, record, ledger, *lines)
 
     def _stopped(self, stop: Signals) -> Outcome:
         line = f"stopped by {stop.name}: what is committed stays, the same command continues"

@@ -191,7 +191,7 @@ def _warnings(options: JobOptions) -> list[str]:
         f"{option} {name}"
         for option, names in named.items()
         for name in names
-        if name and "://" not in name and Path(name).exists()
+        if name and "://" not in name and _is_here(Path(name), new=option == "-o")
     ]
     if not here:
         return []
@@ -200,6 +200,11 @@ def _warnings(options: JobOptions) -> list[str]:
         "machine. The cluster's machines must see the same files under the same name (a shared "
         "file system); nothing is copied there."
     ]
+
+
+def _is_here(path: Path, *, new: bool) -> bool:
+    """Whether a path names something of this machine; an output folder is yet to be made."""
+    return path.exists() or (new and path.parent.exists())
 
 
 def _short_hash(text: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from promptmill.pipeline.storage.place import Place
+from promptmill.schemas.errors import JobError
 from promptmill.schemas.run import RunState
 from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
-from promptmill.workers.output_folder import OutputFolder, no_run_in
+from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.pace import Pace, pace_line
 from promptmill.workers.summary import summary
 
@@ -34,7 +35,10 @@ def look(root: Place) -> Look:
     folder = OutputFolder(root)
     record = folder.read_record()
     if record is None:
-        raise no_run_in(root)
+        raise JobError(
+            f"{root} holds no promptmill run. Name the folder that a run wrote to; a job that was "
+            "just submitted has not begun yet, and --watch waits for it."
+        )
     driver, ledger = read_driver(folder), read_ledger(folder)
     head = f"job {record.fingerprint[:12]}, started {record.started}"
     if record.state is RunState.FINISHED and record.totals is not None:

@@ -108,6 +108,13 @@ def test_the_command_runs_the_rejects_again(reported: Path) -> None:
     }
 
 
+def test_the_place_of_a_command_for_a_cluster_is_said(reported: Path) -> None:
+    found = gather(OutputFolder(reported))
+    assert "promptmill submit" not in render_page(found)
+    record = replace(found.record, options={**found.record.options, "address": "auto"})
+    assert "promptmill submit in place of" in render_page(replace(found, record=record))
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -114,7 +114,11 @@ def test_a_shell_completes_commands_and_options() -> None:
         (
             ["status", "{tmp}"],
             1,
-            ["promptmill: {tmp} holds no promptmill run.", "Name the folder that a run wrote to."],
+            [
+                "promptmill: {tmp} holds no promptmill run.",
+                "Name the folder that a run wrote to; a job that was just submitted has not begun "
+                "yet, and --watch waits for it.",
+            ],
         ),
         (
             ["run", "--zzz", "5"],

@@ -145,7 +145,9 @@ def test_an_index_can_be_had_later_and_again(pack_run: PackRun, out: Path) -> No
     before = {part: part.read_bytes() for part in finished_parts(out)}
     record = (out / "_promptmill" / "run.json").read_bytes()
     assert not index_of(out).exists()
-    assert "packed: " in pack_run()
+    said = pack_run()
+    assert "packed: " in said
+    assert "finished already: only the index" in said
     first = index_of(out).read_bytes()
     assert "finished already" in pack_run()
     index_of(out).write_bytes(first[: len(first) // 2])

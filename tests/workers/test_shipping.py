@@ -81,6 +81,7 @@ def test_paths_and_files_mean_the_same_elsewhere(
     )
     (warning,) = shipped.warnings
     assert str(tmp_path / "a.jsonl") in warning
+    assert f"-o {tmp_path / 'out'}" in warning, "before the folder is there, too"
     assert "s3:" not in warning
     assert ship(shipped.options).options == shipped.options
 

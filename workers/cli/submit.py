@@ -48,7 +48,9 @@ def _submit(
     for warning in shipped.warnings:
         typer.echo(warning, err=True)
     cluster = Cluster(job.address)
-    if (last := cluster.finished(shipped)) is not None and (code := _finished(job)) is not None:
+    if (last := cluster.finished(shipped)) is not None and (
+        code := _finished(shipped.options)
+    ) is not None:
         _say(f"finished already, by {last}")
         raise typer.Exit(code)
     form = [] if log_format is LogFormat.TEXT else ["--log-format", log_format]

@@ -30,3 +30,14 @@ def rerun_command(folder: OutputFolder, record: RunRecord) -> str:
         words += ["=".join(option)] if dashed else option
     command = redacted(shlex.join(words))
     return f"cd {shlex.quote(record.directory)} && {command}" if record.directory else command
+
+
+def where_to_run(record: RunRecord) -> str | None:
+    """What must be known about the place of the command; None where it runs anywhere."""
+    if record.options.get("address") != "auto":
+        return None
+    return (
+        "This run found its Ray cluster by itself (--address auto), as submitted jobs do: start "
+        "the command on a machine of that cluster. From elsewhere: promptmill submit in place of "
+        "promptmill run, and --address http://HEAD:8265, the cluster's dashboard."
+    )

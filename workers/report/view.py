@@ -20,7 +20,7 @@ from promptmill.workers.report.charts import (
     share_bar,
     time_chart,
 )
-from promptmill.workers.report.command import rerun_command
+from promptmill.workers.report.command import rerun_command, where_to_run
 from promptmill.workers.report.facts import facts, files, options
 from promptmill.workers.report.figures import clock, compact, share, size
 from promptmill.workers.report.gather import Activity, Ending, Gathered, Sums
@@ -96,6 +96,8 @@ class View:
     reuse_notes: list[str]
     rejects: list[RejectRow]
     command: str | None
+    command_place: str | None
+    """Where it is to be run, unless anywhere."""
     modalities: list[Part]
     modality_bars: list[Bar]
     throughput: Chart | None
@@ -147,6 +149,7 @@ def view(found: Gathered) -> View:
         reuse_notes=list(notes(sums)),
         rejects=_rejects(found),
         command=rerun_command(found.folder, record) if totals.rows_rejected else None,
+        command_place=where_to_run(record),
         modalities=_parts(_modality_tokens(sums, totals)),
         modality_bars=share_bar(_modality_tokens(sums, totals)),
         throughput=time_chart([(one.started, one.finished, one.tokens) for one in sums.activities]),
@@ -266,7 +269,7 @@ def _pace(found: Gathered) -> Iterator[tuple[str, str]]:
     if totals.cpu_seconds:
         yield "processor time", clock(totals.cpu_seconds)
         yield "tokens a processor second", compact(totals.tokens / totals.cpu_seconds)
-    yield "workers", f"{len(sums.workers):,}"
+    yield "processes that did work", f"{len(sums.workers):,}"
     parts = counted(len(found.ledger.committed), "part")
     yield "read, written", f"{size(totals.bytes_read)}, {size(totals.bytes_written)} in {parts}"
     for name, used in sorted(sums.engines.items()):
