@@ -65,6 +65,7 @@ bench: $(STAMP)
 	    --workload w1 w2 w3 --json bench.json
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "installing into $(VENV), some minutes with nothing to see: mostly downloads"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip
 	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[all,dev]'

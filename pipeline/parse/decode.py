@@ -78,7 +78,7 @@ def decode_text(text: str) -> Json:
     try:
         value: Json = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _invalid(f"{error.msg} at character {error.pos}") from error
+        raise _invalid(f"{error.msg.removesuffix(' at')} at character {error.pos}") from error
     except RecursionError as error:
         raise nesting_too_deep() from error
     except ValueError as error:  # an integer with more digits than Python converts

@@ -70,6 +70,11 @@ def test_what_is_refused(line: bytes, code: ErrorCode) -> None:
     assert refused(line).code is code
 
 
+def test_the_place_of_a_fault_is_said() -> None:
+    said = refused(b'{"a": "no end').message
+    assert said == "This is not JSON: Unterminated string starting at character 6."
+
+
 @pytest.mark.parametrize("opening", [b"[", b'{"k": '])
 def test_the_nesting_bound_is_exact(opening: bytes) -> None:
     closing = {b"[": b"]", b'{"k": ': b"}"}[opening]

@@ -17,6 +17,8 @@ FOREIGN = {
     "--head",
     *("--append-eod", "--data-path", "--json-keys", "--output-prefix"),
     *("--no-wait", "--runtime-env", "--tokenizer-model", "--tokenizer-type"),
+    *("--dashboard-agent-listen-port", "--dashboard-port", "--generate", "--port"),
+    *("--ray-client-server-port", "--temp-dir"),
     "--enable-scale-out",
     "--nodes",
     *("--ray", "--shards"),
