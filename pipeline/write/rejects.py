@@ -20,6 +20,7 @@ from promptmill.schemas.reject import (
     Body,
     BodyError,
     ErrorInfo,
+    OriginalRow,
     RawRowInfo,
     RejectLine,
     Response,
@@ -71,7 +72,7 @@ def reject_line(reject: Reject) -> RejectLine:
     row, error = reject.row, reject.error
     place = f"{row.source}\0{row.row_index}\0{reject.prompt_index}"
     digest = hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    request, raw = _carry(row)
+    request, raw, columnar = _carry(row)
     return RejectLine(
         id=f"reject-{digest}",
         custom_id=None if reject.custom_id is None else _text(reject.custom_id),
@@ -83,7 +84,7 @@ def reject_line(reject: Reject) -> RejectLine:
         prompt_index=reject.prompt_index,
         request=request,
         raw=raw,
-        columnar=isinstance(row.data, dict),
+        columnar=columnar,
     )
 
 
@@ -97,18 +98,49 @@ def _response(error: RowError, request_id: str) -> Response:
 _NULL = msgspec.Raw(b"null")
 
 
-def _carry(row: RawRow) -> tuple[msgspec.Raw, RawRowInfo | None]:
-    """The original row as JSON of one line, else as text, else by its first bytes."""
-    line = _as_line(row)
+class _Carried(msgspec.Struct, frozen=True):
+    """What the line of a rejects file says of its row; see `is_reject_line`."""
+
+    request: msgspec.Raw
+    error: msgspec.Raw
+    stage: msgspec.Raw
+    raw: RawRowInfo | None = None
+    columnar: bool = False
+
+
+def _carry(row: RawRow) -> tuple[msgspec.Raw, RawRowInfo | None, bool]:
+    """The original row as JSON of one line, else as text, else by its first bytes.
+
+    Of the line of a rejects file, what it carries: the row of its first run.
+    """
+    if (again := _carried(row.data)) is not None:
+        return again.request, again.raw, again.columnar
+    line, columnar = _as_line(row), isinstance(row.data, dict)
     if line is not None:
         if _strict_json(line):
-            return msgspec.Raw(msgspec.json.format(line, indent=-1)), None
+            return msgspec.Raw(msgspec.json.format(line, indent=-1)), None, columnar
         try:
-            return _NULL, RawRowInfo(row.byte_range, text=line.decode())
+            return _NULL, RawRowInfo(row.byte_range, text=line.decode()), columnar
         except UnicodeDecodeError:
             pass
     head = base64.b64encode((row.head if line is None else line)[:HEAD_BYTES])
-    return _NULL, RawRowInfo(row.byte_range, head_base64=head.decode())
+    return _NULL, RawRowInfo(row.byte_range, head_base64=head.decode()), columnar
+
+
+def _carried(data: OriginalRow) -> _Carried | None:
+    """The innermost reject line in a row; None where it is none, or carries nothing."""
+    found = None
+    while isinstance(data, bytes) and _strict_json(data):
+        try:
+            line = msgspec.json.decode(data, type=_Carried)
+        except (msgspec.DecodeError, RecursionError):
+            break
+        data = msgspec.json.format(bytes(line.request), indent=-1)
+        if data != b"null" or line.raw is not None:
+            found = msgspec.structs.replace(line, request=msgspec.Raw(data))
+        if line.columnar:
+            break
+    return found
 
 
 def _as_line(row: RawRow) -> bytes | None:

@@ -146,6 +146,28 @@ def test_of_a_line_that_was_not_read_the_place_and_the_head_are_kept() -> None:
     assert original_row(found) is None
 
 
+@pytest.mark.parametrize(
+    "row", [b'{"a": 1}', b'{"broken', {"image": b"\x00"}, {"request": 1, "error": 2, "stage": 3}]
+)
+def test_a_reject_of_a_reject_carries_the_row_itself(row: bytes | JsonObject) -> None:
+    first = written(reject(row, custom_id="a"))
+    line = json.dumps(first).encode()
+    second = written(reject(line, custom_id="a"))
+    third = written(reject(json.dumps(second).encode(), custom_id="a"))
+    carried = ("request", "raw", "columnar")
+    for again in (second, third):
+        assert [again.get(key) for key in carried] == [first.get(key) for key in carried]
+        assert original_row(again) == original_row(first)
+    around = {**second, "request": first, "raw": None, "columnar": False}
+    nested = written(reject(json.dumps(around).encode()))
+    assert [nested.get(key) for key in carried] == [first.get(key) for key in carried]
+
+
+def test_a_reject_line_without_its_row_is_carried_as_a_row() -> None:
+    bare = {"request": None, "error": {}, "stage": "parse"}
+    assert written(reject(json.dumps(bare).encode()))["request"] == bare
+
+
 def test_columnar_rows_keep_their_bytes() -> None:
     row: Any = {"image": {"bytes": b"\x00\xff", "path": None}, "parts": [b"", "x"]}
     found = written(reject(row))
