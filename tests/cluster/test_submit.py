@@ -47,6 +47,7 @@ class Bench:
     def submit(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command("submit", *options),
+            cwd=self.folder,
             check=False,
             capture_output=True,
             text=True,
@@ -88,9 +89,10 @@ def test_a_job_is_followed_to_its_end_and_then_finished(bench: Bench, tmp_path: 
     assert "202 prompts in, 200 rows out" in done.stdout
     assert done.stdout.count("100 %") == 1
 
-    again = bench.submit("--rows-per-shard", "50", "--max-rejects", "2")
+    again = bench.submit("--rows-per-shard", "50", "--max-rejects", "2", "-o", bench.out.name)
     assert again.returncode == 0, again.stderr
     assert "finished already" in again.stderr
+    assert f"output: {bench.out}" in again.stdout
     assert "202 prompts in" in again.stdout
     other = bench.submit("--rows-per-shard", "50", "--with-text")
     assert other.returncode == 1
