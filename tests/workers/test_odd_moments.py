@@ -160,13 +160,14 @@ class PatientSetup(WorkerSetup):
 def test_a_queue_that_freezes_ends_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from promptmill.workers import fleet
 
+    others = psutil.Process().children(recursive=True)  # of tests before, such as a shared head
     setup = bench.setup(PatientSetup, "stuck")
     run = fleet.RayFleet(bench.work(), setup, workers=WorkerRange(1, 1), address=None, say=print)
     run.start()
     try:
         while not run.poll().workers:
             pass
-        children = psutil.Process().children(recursive=True)
+        children = [p for p in psutil.Process().children(recursive=True) if p not in others]
         (queue,) = [p for p in children if "ray::QueueActor" in " ".join(p.cmdline())]
         queue.suspend()
         monkeypatch.setattr(fleet, "QUEUE_SECONDS", 3.0)
