@@ -6,7 +6,7 @@ Profile rule (vLLM 0.33.0): what each endpoint takes for the fields a row does n
 
 from __future__ import annotations
 
-from promptmill.pipeline.params import TokenizeParams
+from promptmill.pipeline.params import TRUNCATE, TokenizeParams
 from promptmill.schemas import profile
 from promptmill.schemas.bundle import TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
@@ -108,8 +108,7 @@ def resolve_max_tokens(
         raise RowError(
             ErrorCode.PROMPT_TOO_LONG,
             f"Input length ({length}) exceeds model's maximum context length "
-            f"({max_model_len}). Shorten "
-            "the prompt, ask for a truncation (truncate_prompt_tokens) or raise --max-model-len.",
+            f"({max_model_len}). Shorten the prompt, {TRUNCATE} or raise --max-model-len.",
             parameter="input_tokens",
             value=length,
             stage=Stage.FIT,
@@ -175,8 +174,7 @@ def check_engine_limits(
         raise RowError(
             ErrorCode.PROMPT_TOO_LONG,
             f"The decoder prompt (length {num_tokens}) is longer than the maximum model length of "
-            f"{max_model_len}. Shorten the prompt, ask for a truncation (truncate_prompt_tokens) "
-            "or raise --max-model-len.",
+            f"{max_model_len}. Shorten the prompt, {TRUNCATE} or raise --max-model-len.",
             parameter="input_tokens",
             value=num_tokens,
             stage=Stage.FIT,

@@ -6,11 +6,16 @@ prompts are ids.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import msgspec
 
 from promptmill.schemas.errors import ErrorCode, RowError
+
+TRUNCATE: Final = (
+    "ask for a truncation (truncate_prompt_tokens: the context less the output that you want)"
+)
+"""The way out of prompts that are too long: -1 would leave a single id for output."""
 
 
 class EncodeKwargs(TypedDict, total=False):
@@ -209,8 +214,8 @@ class TokenizeParams(msgspec.Struct, frozen=True, kw_only=True):
             ErrorCode.PROMPT_TOO_LONG,
             f"This model's maximum context length is {self.max_total_tokens} tokens. However, "
             f"your prompt contains {least}{length} input tokens, which exceeds this limit even "
-            "without any output tokens. Please reduce the length of the input prompt, ask for a "
-            "truncation (truncate_prompt_tokens) or raise --max-model-len.",
+            f"without any output tokens. Please reduce the length of the input prompt, {TRUNCATE} "
+            "or raise --max-model-len.",
             parameter="input_tokens",
             value=length,
         )
@@ -221,8 +226,7 @@ class TokenizeParams(msgspec.Struct, frozen=True, kw_only=True):
             f"This model's maximum context length is {self.max_total_tokens} tokens. However, "
             f"your prompt contains {length} characters (more than {bound} characters, which is "
             f"the upper bound for {self.max_input_tokens} input tokens). Please reduce the length "
-            "of the input prompt, ask for a truncation (truncate_prompt_tokens) or raise "
-            "--max-model-len.",
+            f"of the input prompt, {TRUNCATE} or raise --max-model-len.",
             parameter="input_text",
             value=length,
         )

@@ -31,3 +31,5 @@ class EngineOutput:
     """None where nothing was carried along that tells."""
     request: JsonObject = field(default_factory=dict)
     """The `request` column of the row that the answer is to, where it was carried along."""
+    has_request: bool = False
+    """Whether it was."""

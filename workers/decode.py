@@ -19,6 +19,7 @@ from promptmill.schemas.errors import JobError, RowError
 from promptmill.schemas.json_types import JsonObject
 from promptmill.schemas.options import JobOptions
 from promptmill.schemas.outputs import EngineOutput
+from promptmill.workers.summary import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +85,26 @@ def decode_outputs(job: DecodeJob, warn: Callable[[str], None]) -> str:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+    if counts["bare"]:
+        warn(
+            f"{counted(counts['bare'], 'answer')} came without the column request of its row: "
+            "stop strings, skip_special_tokens and model are not known. Bring the columns "
+            "num_tokens, max_tokens and request over by custom_id"
+        )
     if counts["unknown"]:
         warn(
-            f"{counts['unknown']:,} ids are not in the vocabulary and give no text: is {job.model} "
-            "the model that answered?"
+            f"{counted(counts['unknown'], 'id')} outside of the vocabulary, without text: is "
+            f"{job.model} the model that answered?"
         )
     if counts["again"]:
         warn(
-            f"{counts['again']:,} answers have a custom_id that an answer before has, too; each is "
-            "a line of its own, with an id of its own"
+            f"{counted(counts['again'], 'answer')} with a custom_id that an answer before has, "
+            "too; each is a line of its own, with an id of its own"
         )
     return (
-        f"{counts['answers']:,} answers, {counts['errors']:,} errors; {counts['tokens']:,} ids, "
-        f"{counts['unknown']:,} of them unknown; {counts['incomplete']:,} answers ended inside a "
-        "character"
+        f"{counted(counts['answers'], 'answer')}, {counted(counts['errors'], 'error')}; "
+        f"{counted(counts['tokens'], 'id')}, {counts['unknown']:,} of them unknown; "
+        f"{counted(counts['incomplete'], 'answer')} ended inside a character"
     )
 
 
@@ -143,6 +150,7 @@ def _line(
             counts["errors"] += 1
             return error_line(found.custom_id, error, turn)
         counts["answers"] += 1
+        counts["bare"] += not found.has_request
         counts["tokens"] += len(found.token_ids)
         counts["unknown"] += reply.unknown_ids
         counts["incomplete"] += reply.incomplete

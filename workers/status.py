@@ -12,7 +12,7 @@ from promptmill.workers.driver_lock import DriverState, read_driver, runs_here
 from promptmill.workers.ledger import Ledger, read_ledger
 from promptmill.workers.output_folder import OutputFolder
 from promptmill.workers.pace import Pace, pace_line
-from promptmill.workers.summary import summary
+from promptmill.workers.summary import counted, summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ def _driver(driver: DriverState | None, pace: Pace | None) -> Iterator[str]:
     if alive is False:
         yield f"{place} died before its end; the same command continues it"
         return
-    yield f"{place} works on it, {driver.workers} workers" + ("" if alive else " (as it last said)")
+    said = "" if alive else " (as it last said)"
+    yield f"{place} works on it, {counted(driver.workers, 'worker')}{said}"
     if pace is not None:
         yield pace_line(pace)
     yield from driver.held

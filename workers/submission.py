@@ -76,7 +76,8 @@ class Cluster:
             raise JobError(
                 f"There is no Ray job server at {address or 'the default address'}: "
                 f"{redacted(last_line(error))}. Name the dashboard's address: --address "
-                "http://HOST:8265"
+                "http://HOST:8265; from another machine it is reached if the head was started with "
+                "ray start --dashboard-host 0.0.0.0"
             ) from error
         self.address = self._client.get_address()
 

@@ -124,6 +124,7 @@ def _output(
             prompt_tokens=tokens if isinstance(tokens, int) else None,
             request=_request(values.get("request"))
             | ({"max_tokens": limit} if isinstance(limit, int) else {}),
+            has_request=values.get("request") is not None,
         )
     except RowError as error:
         return custom_id, error

@@ -108,7 +108,7 @@ def test_a_job_is_followed_to_its_end_and_then_finished(bench: Bench, tmp_path: 
 
 def test_a_second_submit_attaches_and_leaving_does_not_stop_the_job(bench: Bench) -> None:
     bench.write(2_000)
-    first = bench.submit("--no-wait")
+    first = bench.submit("--no-wait", "--quiet")
     assert first.returncode == 0, first.stderr
     bench.freeze_driver()  # else it might be done before the test is
     follower = subprocess.Popen(
@@ -128,6 +128,7 @@ def test_a_second_submit_attaches_and_leaving_does_not_stop_the_job(bench: Bench
     assert follower.returncode == 130
     assert "goes on" in left
     (job,) = bench.jobs()
+    assert first.stdout == f"{job}\n"
     assert job in attached
     assert f"ray job stop --address {bench.head.dashboard} {job}" in left
 
@@ -183,7 +184,8 @@ def test_no_cluster_is_said_without_a_traceback(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("promptmill: There is no Ray job server at http://127.0.0.1:9: ")
+    assert "promptmill: There is no Ray job server at http://127.0.0.1:9: " in done.stderr
+    assert "--dashboard-host 0.0.0.0" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -181,7 +181,7 @@ def test_a_file_of_outputs_becomes_batch_lines(
     assert (body["model"], body["usage"]["prompt_tokens"]) == ("mine", 11)
     assert [line["response"]["status_code"] for line in lines[1:]] == [400, 400]
     assert all(line["error"]["code"] == "invalid_request" for line in lines[1:])
-    assert counts.startswith("1 answers, 2 errors")
+    assert counts.startswith("1 answer, 2 errors")
     assert warned == [*bundle.warnings] != []
     assert [path.name for path in target.parent.iterdir()] == ["out.jsonl"]
     before = target.read_bytes()
@@ -205,7 +205,20 @@ def test_several_answers_to_a_row(tiny_models: Path, ids_of: Ids, tmp_path: Path
     assert [line["custom_id"] for line in lines] == rows["custom_id"]
     assert len({line["id"] for line in lines}) == 4
     assert lines[0]["response"]["body"]["model"] == "mine"
-    assert warned[-1].startswith("2 answers have a custom_id that an answer before has")
+    assert warned[-1].startswith("2 answers with a custom_id that an answer before has")
+
+
+def test_answers_without_what_their_rows_asked_for_are_counted(
+    tiny_models: Path, ids_of: Ids, tmp_path: Path
+) -> None:
+    source, warned = tmp_path / "ids.parquet", []
+    rows = {"token_ids": [ids_of("yes")] * 3, "num_tokens": [1] * 3, "request": ["{}", None, None]}
+    pq.write_table(pa.table(rows), source)
+    model = str(tiny_models / "chatml")
+    job = DecodeJob(inputs=(str(source),), output=tmp_path / "out.jsonl", model=model)
+    counts = decode_outputs(job, warned.append)
+    assert warned[-1].startswith("2 answers came without the column request")
+    assert counts.startswith("3 answers, 0 errors")
 
 
 def test_ids_of_another_model_are_warned_of(tiny_models: Path, tmp_path: Path) -> None:
@@ -214,7 +227,7 @@ def test_ids_of_another_model_are_warned_of(tiny_models: Path, tmp_path: Path) -
     model = str(tiny_models / "chatml")
     job = DecodeJob(inputs=(str(source),), output=tmp_path / "out.jsonl", model=model)
     decode_outputs(job, warned.append)
-    assert warned[-1].startswith("2 ids are not in the vocabulary")
+    assert warned[-1].startswith("2 ids outside of the vocabulary")
     assert warned[-1].endswith(f"is {model} the model that answered?")
 
 

@@ -136,6 +136,8 @@ def test_the_engine_checks(ids: list[int], generates: bool, code: ErrorCode | No
         with pytest.raises(RowError) as caught:
             check()
         assert caught.value.code is code
+        if len(ids) > 10:
+            assert "the context less the output that you want" in caught.value.message
 
 
 def test_ids_that_came_without_text_are_decoded_where_text_is_wanted() -> None:

@@ -59,6 +59,8 @@ def _submit(
     stop = f"ray job stop --address {cluster.address} {started.id}"
     _say(f"{'attached to' if started.attached else 'submitted'} {started.id}")
     if not wait:
+        if VOICE.quiet:
+            typer.echo(started.id)
         _say(f"follow it: the same command without --no-wait; stop it: {stop}")
         return
     try:
