@@ -135,6 +135,7 @@ def test_a_shard_is_there_once_whenever_its_worker_dies(bench: Bench) -> None:
                 assert snapshot.failure is None, notes
         finally:
             one.close()
+        notes += snapshot.notes
         assert snapshot.totals.rows_ok == (ROWS - 1) * len(MOMENTS)
         assert snapshot.totals.rows_rejected == len(MOMENTS)
     assert all(Path(f"{mortal.job.folder.root}.{moment}").exists() for moment in MOMENTS)

@@ -97,7 +97,7 @@ def test_the_loser_gives_up_and_its_file_disappears(
             assert snapshot.failure is None
     finally:
         fleet.close()
-    said = "\n".join(notes)
+    said = "\n".join([*notes, *snapshot.notes])
     tried = re.search(rf"shard {SLOW} takes worker (\d+) .*: worker (\d+) tries it, too", said)
     assert tried is not None, said
     assert "went silent" not in said
