@@ -64,13 +64,18 @@ class CheckedEngine:
         return tokens
 
     def _samples(self, text: str) -> bool:
-        digest = zlib.crc32(text[:: len(text) // 256 + 1].encode())
-        if digest % self._every or digest in self._seen:
+        number = digest(text)
+        if number % self._every or number in self._seen:
             return False
         if len(self._seen) >= REMEMBERED:
             self._seen.clear()
-        self._seen.add(digest)
+        self._seen.add(number)
         return True
+
+
+def digest(text: str) -> int:
+    """A number that a text alone decides, the same in every process."""
+    return zlib.crc32(text[:: len(text) // 256 + 1].encode(errors="replace"))
 
 
 def same_row(tokens: FlatTokens, row: int, others: FlatTokens, other: int) -> bool:

@@ -8,26 +8,18 @@ from __future__ import annotations
 
 import itertools
 import logging
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 from promptmill.pipeline.engines.base import EngineMismatch
+from promptmill.pipeline.engines.checked import CHECK_EVERY, CHECK_FIRST, digest
 from promptmill.pipeline.render.template import Variables
-from promptmill.pipeline.render.written import WRITTEN, Written
+from promptmill.pipeline.render.written import WRITTEN, Plain, Written
 from promptmill.schemas.json_types import Json, JsonObject
 
 log = logging.getLogger(__name__)
-
-CHECK_EVERY: Final = 1000
-"""One prompt in so many is rendered by Jinja as well; its text alone decides which."""
-CHECK_FIRST: Final = 16
-"""So many of the first prompts are, whatever they are."""
-
-Plain = Callable[[Variables], str]
-"""The template as Jinja runs it; raises whatever templates raise."""
 
 
 @dataclass(slots=True)
@@ -75,18 +67,18 @@ class Direct:
         if self.first:
             self.first -= 1
             return True
-        return zlib.crc32(text[:: len(text) // 256 + 1].encode(errors="replace")) % self.every == 0
+        return digest(text) % self.every == 0
 
 
 def written_directly(source: str, plain: Plain) -> Callable[[Variables], str | None] | None:
     """The function for a template's text; None where there is none, or it does not agree."""
-    written = WRITTEN.get(sha256(source.encode(errors="surrogatepass")).hexdigest())
-    if written is None:
+    make = WRITTEN.get(sha256(source.encode(errors="surrogatepass")).hexdigest())
+    if make is None:
         return None
-    made = Direct(written, plain)
+    made = Direct(make(plain), plain)
     if made.agrees():
         return made.render
-    log.error("the function %s does not write what its template does", written.__name__)
+    log.error("the function %s does not write what its template does", make.__name__)
     return None
 
 

@@ -3,6 +3,7 @@
 Each stands for one published text, known by its hash, and does what that text does for messages
 as `conversation.py` makes them of plain text. For anything else it gives None, or raises what
 Python raises for other types, and Jinja has the word. `direct.py` compares before it trusts.
+Sentences that a template puts around tools are not repeated here: Jinja is asked for them once.
 """
 
 from __future__ import annotations
@@ -18,37 +19,41 @@ Written: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
 `Any`, as in a template: what is not of the right type ends in an error of Python's.
 """
+Plain: TypeAlias = Callable[[Mapping[str, Any]], str]
+"""The template as Jinja runs it; raises whatever templates raise."""
 
-_TOOLS_BEGIN: Final = (
-    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
-    "provided with function signatures within <tools></tools> XML tags:\n<tools>"
-)
-_TOOLS_END: Final = (
-    "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
-    "within <tool_call></tool_call> XML tags:\n<tool_call>\n"
-    '{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call><|im_end|>\n'
-)
+_SYSTEM: Final = "<|im_start|>system\n"
+_USER: Final = "<|im_start|>user\n"
+_END: Final = "<|im_end|>\n"
 
 
-def qwen3(given: Mapping[str, Any]) -> str | None:
+def qwen3(plain: Plain) -> Written:
     """Qwen3 as of April 2025, with thinking and without."""
+    user = {"role": "user", "content": ""}
+    asked = plain({"messages": [user], "tools": [{}], "add_generation_prompt": False})
+    head = asked.removeprefix(_SYSTEM).removesuffix(f"{_USER}{_END}")
+    begin, end = head.split("\n{}")
+    return lambda given: _qwen3(given, begin, end)
+
+
+def _qwen3(given: Mapping[str, Any], tools_begin: str, tools_end: str) -> str | None:
     messages = given["messages"]
     for message in messages:
         if type(message["content"]) is not str:
             return None
-    out = _qwen3_head(messages[0], given["tools"])
+    out = _qwen3_head(messages[0], given["tools"], tools_begin, tools_end)
     last, query = len(messages) - 1, _last_query(messages)
     for index, message in enumerate(messages):
         role = message["role"]
         if role == "user" or (role == "system" and index):
-            out += "<|im_start|>", role, "\n", message["content"], "<|im_end|>\n"
+            out += "<|im_start|>", role, "\n", message["content"], _END
         elif role == "assistant":
             out += _qwen3_answer(message, after_query=index > query, last=index == last)
         elif role == "tool":
             opens = not index or messages[index - 1]["role"] != "tool"
             closes = index == last or messages[index + 1]["role"] != "tool"
             out += "<|im_start|>user" if opens else "", "\n<tool_response>\n", message["content"]
-            out += "\n</tool_response>", "<|im_end|>\n" if closes else ""
+            out += "\n</tool_response>", _END if closes else ""
     if given["add_generation_prompt"]:
         out.append("<|im_start|>assistant\n")
         if given.get("enable_thinking") is False:
@@ -56,14 +61,16 @@ def qwen3(given: Mapping[str, Any]) -> str | None:
     return "".join(out)
 
 
-def _qwen3_head(first: Mapping[str, Any], tools: Any) -> list[str]:
+def _qwen3_head(
+    first: Mapping[str, Any], tools: Any, tools_begin: str, tools_end: str
+) -> list[str]:
     """The tools and the system message that comes first."""
     system = first["content"] if first["role"] == "system" else None
     if tools:
         said = [] if system is None else [system, "\n\n"]
         listed = [text for tool in tools for text in ("\n", to_json(tool))]
-        return ["<|im_start|>system\n", *said, _TOOLS_BEGIN, *listed, _TOOLS_END]
-    return [] if system is None else ["<|im_start|>system\n", system, "<|im_end|>\n"]
+        return [_SYSTEM, *said, tools_begin, *listed, tools_end]
+    return [] if system is None else [_SYSTEM, system, _END]
 
 
 def _last_query(messages: list[Mapping[str, Any]]) -> int:
@@ -96,11 +103,11 @@ def _qwen3_answer(message: Mapping[str, Any], *, after_query: bool, last: bool) 
         out += "\n" if index or content else "", '<tool_call>\n{"name": "', called["name"]
         out += '", "arguments": ', arguments if type(arguments) is str else to_json(arguments)
         out.append("}\n</tool_call>")
-    out.append("<|im_end|>\n")
+    out.append(_END)
     return out
 
 
-WRITTEN: Final[Mapping[str, Written]] = MappingProxyType(
+WRITTEN: Final[Mapping[str, Callable[[Plain], Written]]] = MappingProxyType(
     {"87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5": qwen3}
 )
-"""By the SHA-256 of the template's text."""
+"""By the SHA-256 of the template's text; each is made with that template in Jinja."""
