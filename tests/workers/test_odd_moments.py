@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 import psutil
 import pytest
 
+from fleets import run_to_end
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
 from promptmill.schemas.errors import JobError
@@ -128,14 +129,8 @@ def test_a_shard_is_there_once_whenever_its_worker_dies(bench: Bench) -> None:
     fleet = RayFleet(bench.work(), mortal, workers=two, address=None, say=print)
     notes: list[str] = []
     for one in (local, fleet):
-        one.start()
-        try:
-            while not (snapshot := one.poll()).finished:
-                notes += snapshot.notes
-                assert snapshot.failure is None, notes
-        finally:
-            one.close()
-        notes += snapshot.notes
+        before, snapshot = run_to_end(one)
+        notes += [*before, *snapshot.notes]
         assert snapshot.totals.rows_ok == (ROWS - 1) * len(MOMENTS)
         assert snapshot.totals.rows_rejected == len(MOMENTS)
     assert all(Path(f"{mortal.job.folder.root}.{moment}").exists() for moment in MOMENTS)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from fleets import run_to_end
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
@@ -90,14 +91,7 @@ def test_a_worn_worker_is_replaced(
     clock = datetime(2026, 1, 1, tzinfo=UTC)
     setup = WornSetup(load_bundle(options), job, clock, rows=rows, growth=growth)
     fleet = RayFleet(Work(plan.shards), setup, workers=WorkerRange(1, 1), address=None, say=print)
-    notes: list[str] = []
-    fleet.start()
-    try:
-        while not (snapshot := fleet.poll()).finished:
-            notes += snapshot.notes
-            assert snapshot.failure is None, notes
-    finally:
-        fleet.close()
+    notes, snapshot = run_to_end(fleet)
     receipts = [receipt for _, receipt in folder.receipts() if receipt is not None]
     assert len(receipts) == SHARDS
     assert snapshot.totals.rows_ok == SHARDS * ROWS

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fleets import run_to_end
 from promptmill.pipeline.encoder import Encoder
 from promptmill.pipeline.model.load import load_bundle
 from promptmill.pipeline.read.plan import plan_input
@@ -89,14 +90,7 @@ def test_the_loser_gives_up_and_its_file_disappears(
     job = ShardJob(folder=folder, options=options, metadata={"fingerprint": "f" * 64})
     setup = SlowSetup(load_bundle(options), job, datetime(2026, 1, 1, tzinfo=UTC))
     fleet = RayFleet(Work(plan.shards), setup, workers=WorkerRange(3, 3), address=None, say=print)
-    notes: list[str] = []
-    fleet.start()
-    try:
-        while not (snapshot := fleet.poll()).finished:
-            notes += snapshot.notes
-            assert snapshot.failure is None
-    finally:
-        fleet.close()
+    notes, snapshot = run_to_end(fleet)
     said = "\n".join([*notes, *snapshot.notes])
     tried = re.search(rf"shard {SLOW} takes worker (\d+) .*: worker (\d+) tries it, too", said)
     assert tried is not None, said
