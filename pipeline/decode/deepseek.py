@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from promptmill.pipeline.decode.base import LENGTH, STOP, Reply, end_ids, without_end
 from promptmill.pipeline.decode.characters import pending_bytes
+from promptmill.pipeline.decode.stops import stop_strings
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.pool import backend_of
 from promptmill.pipeline.model.deepseek_tokens import V41, added_ids, check_tokens, image_spelling
@@ -106,14 +107,12 @@ class DeepseekReader:
         given = request.get("answer_parsing")
         settings = {**self._defaults, **(given if isinstance(given, dict) else {})}
         stage = settings.get("thinking_initial_stage")
-        stop = request.get("stop")
-        stops = stop if isinstance(stop, list) else [stop]
         options: library.ParsingOptions = lib.ParsingOptions(
             parse_tool_calls=settings.get("parse_tool_calls") is True,
             starts_in_tool_calls=settings.get("starts_in_tool_calls") is True,
             parse_json_output=settings.get("parse_json_output") is True,
             thinking_initial_stage=getattr(lib.ThinkingInitialStage, str(stage), None),
-            stop_sequences=[text for text in stops if isinstance(text, str)],
+            stop_sequences=stop_strings(request),
             special_tokens=self._spellings,
         )
         return options

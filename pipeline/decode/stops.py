@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from promptmill.pipeline.decode.characters import TextStream
-from promptmill.schemas.json_types import Json, JsonObject
+from promptmill.schemas.json_types import JsonObject
 
 
 def find_stop(
@@ -22,7 +22,7 @@ def find_stop(
         ids: of the answer, all known.
         decode: ids to text.
     """
-    stops = [stop for stop in _stops(request.get("stop")) if stop in text]
+    stops = [stop for stop in stop_strings(request) if stop and stop in text]
     if not stops:
         return None
     included = request.get("include_stop_str_in_output") is True
@@ -41,6 +41,8 @@ def find_stop(
     return None
 
 
-def _stops(given: Json) -> list[str]:
+def stop_strings(request: JsonObject) -> list[str]:
+    """Those that a row asked for."""
+    given = request.get("stop")
     several = given if isinstance(given, list) else [given]
-    return [stop for stop in several if isinstance(stop, str) and stop]
+    return [stop for stop in several if isinstance(stop, str)]
