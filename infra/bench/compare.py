@@ -37,6 +37,7 @@ from measure import Cost, Failed
 HERE: Final = Path(__file__).parent
 ENV: Final = {
     "RAYON_NUM_THREADS": "1",
+    "FASTOKENS_BPE_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",

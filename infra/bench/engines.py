@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before the libraries
+# Before the libraries are loaded.
+os.environ.update(RAYON_NUM_THREADS="1", FASTOKENS_BPE_THREADS="1", TOKENIZERS_PARALLELISM="false")
 
 from promptmill.pipeline.engines.base import Engine, FlatTokens
 from promptmill.pipeline.engines.checked import same_row

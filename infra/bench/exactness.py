@@ -21,7 +21,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before the libraries
+# Before the libraries are loaded.
+os.environ.update(RAYON_NUM_THREADS="1", FASTOKENS_BPE_THREADS="1", TOKENIZERS_PARALLELISM="false")
 
 import msgspec
 

@@ -23,7 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")  # before the libraries
+# Before the libraries are loaded.
+os.environ.update(RAYON_NUM_THREADS="1", FASTOKENS_BPE_THREADS="1", TOKENIZERS_PARALLELISM="false")
 
 import msgspec
 import pybase64

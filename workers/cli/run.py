@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
 from promptmill.schemas.options import JobOptions
+from promptmill.workers import environment
 from promptmill.workers.cli.options import takes_job
 from promptmill.workers.cli.voice import VOICE
 from promptmill.workers.logs import LogFormat, about
@@ -20,8 +20,7 @@ LogFormatOption = Annotated[
 @takes_job
 def run(job: JobOptions, *, log_format: LogFormatOption = LogFormat.TEXT) -> None:
     """Render and tokenize the input; the same command again continues a run that was stopped."""
-    # Read when Arrow is loaded: a pool of its own keeps 50 MB that Python cannot have.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    environment.prepare_process()
     from promptmill.workers import run as run_life  # see app.py
     from promptmill.workers.progress import reporter
     from promptmill.workers.tuning import bound_memory, leave_pandas_out
