@@ -144,8 +144,8 @@ class TextTokenizer:
             ]
             offsets = any(_offsets_wanted(jobs[i]) for i in chosen)
             flat, errors = encode(texts, ranges, offsets=offsets)
-            for row, index in enumerate(chosen):
-                yield index, errors.get(row) or _Encoded(*flat.row(row))
+            for row, (index, found) in enumerate(zip(chosen, flat.rows(), strict=True)):
+                yield index, errors.get(row) or _Encoded(*found)
 
     def _encode_plain(
         self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
@@ -193,7 +193,7 @@ class TextTokenizer:
         return Tokens(
             ids=_around(prefix, ids, suffix),
             offsets=None if offsets is None else _padded(offsets, len(prefix), len(suffix)),
-            mask=None if mask is None else np.concatenate([_unlearned(prefix), mask, learned]),
+            mask=None if mask is None else _padded_mask(mask, len(prefix), len(suffix), learned),
             text=rendered_text[:shift] + text if params.do_lower_case else rendered_text,
             fitted_text=text,
             original_num_tokens=length + added,
@@ -202,9 +202,9 @@ class TextTokenizer:
             whole=whole,
         )
 
-    def _around(self, job: TextJob) -> tuple[Ids, Ids, Mask]:
-        """What goes before and after the text, and the mask of the latter: special tokens of the
-        tokenizer's are never to be learned, an end that the job asked for is."""
+    def _around(self, job: TextJob) -> tuple[Ids, Ids, int]:
+        """What goes before and after the text, and how many of the last are to be learned: an end
+        that the job asked for, never the special tokens of the tokenizer's."""
         prefix = suffix = _NO_IDS
         if job.params.add_special_tokens and not job.rendered.verbatim:
             if self._added is None:
@@ -220,9 +220,8 @@ class TextTokenizer:
             and self._facts.eos_token_id is not None
             and self._facts.eos_token_id not in suffix[-1:]
         ):
-            ended = np.append(suffix, np.int32(self._facts.eos_token_id))
-            return prefix, ended, np.append(_unlearned(suffix), np.int8(1))
-        return prefix, suffix, _unlearned(suffix)
+            return prefix, np.append(suffix, np.int32(self._facts.eos_token_id)), 1
+        return prefix, suffix, 0
 
 
 def load_tokenizer(
@@ -300,8 +299,11 @@ def _around(prefix: Ids, ids: Ids, suffix: Ids) -> Ids:
     return np.concatenate([prefix, ids, suffix])
 
 
-def _unlearned(ids: Ids) -> Mask:
-    return np.zeros(len(ids), np.int8)
+def _padded_mask(mask: Mask, before: int, after: int, learned: int) -> Mask:
+    """`mask` with special tokens around, the last of which may be learned."""
+    padded = np.pad(mask, (before, after))
+    padded[len(padded) - learned :] = 1
+    return padded
 
 
 def _padded(offsets: Offsets, before: int, after: int) -> Offsets:

@@ -24,7 +24,9 @@ def batch_totals(lines: int, batch: EncodedBatch) -> Totals:
         rejects=dict(codes),
         rows_truncated=sum(bool(row.truncated_left or row.truncated_right) for row in rows),
         double_bos_rows=sum(
-            any(warning.startswith(DOUBLE_BOS) for warning in row.warnings) for row in rows
+            any(warning.startswith(DOUBLE_BOS) for warning in row.warnings)
+            for row in rows
+            if row.warnings
         ),
         tokens=sum(len(row.ids) for row in rows),
         media=dict(spans),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -36,6 +37,12 @@ class FlatTokens:
         """Views of one row's ids and offsets."""
         cut = slice(int(self.splits[index]), int(self.splits[index + 1]))
         return self.ids[cut], None if self.offsets is None else self.offsets[cut]
+
+    def rows(self) -> Iterator[tuple[Ids, Offsets | None]]:
+        """`row` of every row, in order."""
+        for start, stop in pairwise(self.splits.tolist()):
+            cut = slice(start, stop)
+            yield self.ids[cut], None if self.offsets is None else self.offsets[cut]
 
 
 @dataclass(slots=True)

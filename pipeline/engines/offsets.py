@@ -47,16 +47,15 @@ class OffsetTables:
         ids = np.fromiter(vocab.values(), np.int64, len(vocab))
         size = 1 + max((*vocab.values(), *(token.id for token in spec.added_tokens)))
         begun, continues = np.zeros(size, np.int64), np.zeros(size, np.bool_)
-        facts = _byte_level_facts if traits.family is Family.BYTE_LEVEL else _piece_facts
-        begun[ids], continues[ids] = facts(list(vocab))
+        facts_of = _byte_level_facts if traits.family is Family.BYTE_LEVEL else _piece_facts
+        begun[ids], continues[ids] = facts_of(list(vocab))
         self._added = np.zeros(size, np.bool_)
         for token in spec.added_tokens:
             begun[token.id], continues[token.id] = len(token.content), False
             self._added[token.id] = True
-        # The smallest types keep the tables in the processor's cache.
-        small = np.min_scalar_type(int(begun.max()) + 1)
-        self._begun = begun.astype(small)
-        self._reach = (begun + continues).astype(small)
+        # Both in one number of the smallest type: looking ids up is what costs.
+        facts = 2 * begun + continues
+        self._facts = facts.astype(np.min_scalar_type(int(facts.max())))
 
     def spans(self, texts: Sequence[str], tokens: FlatTokens) -> tuple[Offsets, Bools]:
         """The offsets of a batch.
@@ -64,7 +63,9 @@ class OffsetTables:
         Returns:
             Offsets, shape (n, 2); and for each row whether they are right.
         """
-        lengths = self._begun.take(tokens.ids).astype(np.int32)
+        facts = self._facts.take(tokens.ids)
+        begun = facts >> 1
+        lengths, reach = begun.astype(np.int32), facts - begun
         marks = self._marks(texts, tokens, lengths)
         lengths[marks] -= 1
         sums = np.zeros(len(tokens), np.int64)
@@ -77,7 +78,7 @@ class OffsetTables:
         offsets = np.empty((len(lengths), 2), np.int32)
         ends = lengths.cumsum(dtype=np.int32)
         offsets[:, 1] = ends
-        np.subtract(ends, self._reach.take(tokens.ids), out=offsets[:, 0])
+        offsets[:, 0] = ends - reach
         offsets[marks, 0] += 1
         # A mark alone gets the character that it was put in front of.
         offsets[marks, 1] = np.maximum(offsets[marks, 1], offsets[marks, 0] + 1)

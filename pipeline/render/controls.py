@@ -34,7 +34,7 @@ class ControlSpellings:
         self._controls = re.compile(pattern(self.controls))
         in_json = [msgspec.json.encode(s)[1:-1].decode("latin-1") for s in self.controls]
         self._in_json = re.compile(pattern(in_json).encode("latin-1"))
-        self._firsts = frozenset(spelling[0] for spelling in self.controls)
+        self._firsts = tuple({spelling[0] for spelling in self.controls})
 
     def find_added(self, text: str) -> list[CharSpan]:
         """The ranges of all added tokens, white space included, in order."""
@@ -50,21 +50,24 @@ class ControlSpellings:
 
     def count(self, values: Sequence[Json]) -> int:
         """How many control spellings the strings of values hold, keys of objects included."""
-        if not self._may_be_in(values):
-            return 0
-        return sum(len(self._controls.findall(text)) for text in strings_in([*values]))
+        texts = [value for value in values if type(value) is str]
+        if len(texts) < len(values):
+            others = [value for value in values if type(value) is not str]
+            if self._may_be_in(others):
+                texts += strings_in(others)
+        return sum(len(self._controls.findall(text)) for text in self._suspects(texts))
+
+    def _suspects(self, texts: Sequence[str]) -> Sequence[str]:
+        """Most texts have not even the first character of a spelling."""
+        if len(self._firsts) == 1:
+            (first,) = self._firsts
+            return [text for text in texts if first in text]
+        return [text for text in texts if any(first in text for first in self._firsts)]
 
     def _may_be_in(self, values: Sequence[Json]) -> bool:
-        """Whether to look closer: most rows have not even the first character of a spelling."""
-        strings = [value for value in values if isinstance(value, str)]
-        texts = "\n".join(strings)
-        if any(first in texts for first in self._firsts) and self._controls.search(texts):
-            return True
-        if len(strings) == len(values):
-            return False
-        others = [value for value in values if not isinstance(value, str)]
-        try:  # written as JSON, most values show at once that they hold none
-            return self._in_json.search(msgspec.json.encode(others)) is not None
+        """Written as JSON, most values show at once that they hold none."""
+        try:
+            return self._in_json.search(msgspec.json.encode(values)) is not None
         except (OverflowError, ValueError, RecursionError):  # more than msgspec can write
             return True
 

@@ -104,22 +104,20 @@ def merged_kwargs(request: Request, prompt: ChatPrompt, options: JobOptions) -> 
     """
     given = prompt.chat_template_kwargs or {}
     merged = {**options.default_chat_template_kwargs}
-    _update(merged, {"tools": _json(prompt.tools), "tokenize": False})
-    _update(merged, options.chat_template_kwargs)
-    _update(merged, given)
-    prompt_wanted = prompt.add_generation_prompt
-    if prompt_wanted is None:
-        pools = request.endpoint is Endpoint.EMBEDDING
-        prompt_wanted = options.task is Task.GENERATE and not pools
-    fields: JsonObject = {
-        "add_generation_prompt": prompt_wanted,
-        "continue_final_message": prompt.continue_final_message,
-        "documents": _json(prompt.documents),
-        "reasoning_effort": prompt.reasoning_effort,
-    }
-    if prompt.reasoning_effort is not None and given.get("enable_thinking") is None:
-        fields["enable_thinking"] = prompt.reasoning_effort != "none"
-    _update(merged, fields)
+    if prompt.tools is not None:
+        merged["tools"] = [*prompt.tools]
+    merged["tokenize"] = False
+    for kwargs in (options.chat_template_kwargs, given):
+        if kwargs:
+            _update(merged, kwargs)
+    merged["add_generation_prompt"] = _generation_prompt(request, prompt, options)
+    merged["continue_final_message"] = prompt.continue_final_message
+    if prompt.documents is not None:
+        merged["documents"] = [*prompt.documents]
+    if prompt.reasoning_effort is not None:
+        merged["reasoning_effort"] = prompt.reasoning_effort
+        if given.get("enable_thinking") is None:
+            merged["enable_thinking"] = prompt.reasoning_effort != "none"
     return merged
 
 
@@ -175,8 +173,10 @@ def _update(merged: JsonObject, given: JsonObject) -> None:
     merged |= {key: value for key, value in given.items() if value is not None and value != "auto"}
 
 
-def _json(objects: list[JsonObject] | None) -> Json:
-    return None if objects is None else [*objects]
+def _generation_prompt(request: Request, prompt: ChatPrompt, options: JobOptions) -> bool:
+    if prompt.add_generation_prompt is not None:
+        return prompt.add_generation_prompt
+    return options.task is Task.GENERATE and request.endpoint is not Endpoint.EMBEDDING
 
 
 def _objects(value: Json, problem: str) -> Json:

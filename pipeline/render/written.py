@@ -24,6 +24,7 @@ Plain: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 _SYSTEM: Final = "<|im_start|>system\n"
 _USER: Final = "<|im_start|>user\n"
+_ASSISTANT: Final = "<|im_start|>assistant\n"
 _END: Final = "<|im_end|>\n"
 
 
@@ -45,8 +46,10 @@ def _qwen3(given: Mapping[str, Any], tools_begin: str, tools_end: str) -> str | 
     last, query = len(messages) - 1, _last_query(messages)
     for index, message in enumerate(messages):
         role = message["role"]
-        if role == "user" or (role == "system" and index):
-            out += "<|im_start|>", role, "\n", message["content"], _END
+        if role == "user":
+            out += _USER, message["content"], _END
+        elif role == "system" and index:
+            out += _SYSTEM, message["content"], _END
         elif role == "assistant":
             out += _qwen3_answer(message, after_query=index > query, last=index == last)
         elif role == "tool":
@@ -55,7 +58,7 @@ def _qwen3(given: Mapping[str, Any], tools_begin: str, tools_end: str) -> str | 
             out += "<|im_start|>user" if opens else "", "\n<tool_response>\n", message["content"]
             out += "\n</tool_response>", _END if closes else ""
     if given["add_generation_prompt"]:
-        out.append("<|im_start|>assistant\n")
+        out.append(_ASSISTANT)
         if given.get("enable_thinking") is False:
             out.append("<think>\n\n</think>\n\n")
     return "".join(out)
@@ -92,10 +95,10 @@ def _qwen3_answer(message: Mapping[str, Any], *, after_query: bool, last: bool) 
             thought = before.rstrip("\n").split("<think>")[-1].lstrip("\n")
             content = behind.lstrip("\n")
     if after_query and (last or thought):
-        out = ["<|im_start|>assistant\n<think>\n", thought.strip("\n"), "\n</think>\n\n"]
+        out = [f"{_ASSISTANT}<think>\n", thought.strip("\n"), "\n</think>\n\n"]
         out.append(content.lstrip("\n"))
     else:
-        out = ["<|im_start|>assistant\n", content]
+        out = [_ASSISTANT, content]
     calls = message.get("tool_calls")
     for index, call in enumerate(calls or ()):
         called = call.get("function") or call

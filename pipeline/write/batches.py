@@ -22,30 +22,50 @@ Parallel: TypeAlias = "npt.NDArray[np.int32] | npt.NDArray[np.int8]"
 """Ids, offsets, mask or labels of a row: an entry, or a pair, for each id."""
 
 
-def record_batch(rows: Sequence[TokenRow], options: JobOptions) -> pa.RecordBatch:
-    """The rows as one record batch, with the columns that the options ask for.
+class BatchBuilder:
+    """Builds record batches with the columns that the options of a job ask for."""
 
-    Where a prompt is padded, offsets and mask get (0, 0) and 0 for the padding, as Hugging Face
-    tokenizers have it, so that there is an entry for each id.
+    def __init__(self, options: JobOptions) -> None:
+        self._columns = columns(options)
+        self._schema = arrow_schema(options)
 
-    Raises:
-        RowError: a string of a row is not Unicode text. Parsing refuses such rows; should one
-            come through, it is named here.
-    """
-    try:
-        arrays = _arrays(rows, options)
-    except UnicodeEncodeError:
-        raise _not_text(rows, options) from None
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(options))
+    def build(self, rows: Sequence[TokenRow]) -> pa.RecordBatch:
+        """The rows as one record batch.
 
+        Where a prompt is padded, offsets and mask get (0, 0) and 0 for the padding, as Hugging
+        Face tokenizers have it, so that there is an entry for each id.
 
-def _arrays(rows: Sequence[TokenRow], options: JobOptions) -> list[pa.Array]:
-    return [
-        _lists(rows, column.type, _PARALLEL[column.name])
-        if column.name in _PARALLEL
-        else pa.array([_VALUES[column.name](row) for row in rows], column.type)
-        for column in columns(options)
-    ]
+        Raises:
+            RowError: a string of a row is not Unicode text. Parsing refuses such rows; should one
+                come through, it is named here.
+        """
+        try:
+            arrays = self._arrays(rows)
+        except UnicodeEncodeError:
+            raise self._not_text(rows) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _arrays(self, rows: Sequence[TokenRow]) -> list[pa.Array]:
+        return [
+            _lists(rows, column.type, _PARALLEL[column.name])
+            if column.name in _PARALLEL
+            else pa.array([_VALUES[column.name](row) for row in rows], column.type)
+            for column in self._columns
+        ]
+
+    def _not_text(self, rows: Sequence[TokenRow]) -> RowError:
+        for row in rows:
+            try:
+                self._arrays([row])
+            except UnicodeEncodeError:
+                break
+        place = row.request.place
+        return RowError(
+            ErrorCode.LONE_SURROGATE,
+            f"Row {place.row_index} of {place.source!a} holds a lone surrogate, which no file can "
+            "store as text. Remove it from the row.",
+            stage=Stage.WRITE,
+        )
 
 
 def _lists(
@@ -71,21 +91,6 @@ def _lists(
         values = pa.FixedSizeListArray.from_arrays(values, type=kind.value_type)
     mask = pa.array(absent) if absent.any() else None
     return pa.ListArray.from_arrays(pa.array(splits, pa.int32()), values, type=kind, mask=mask)
-
-
-def _not_text(rows: Sequence[TokenRow], options: JobOptions) -> RowError:
-    for row in rows:
-        try:
-            _arrays([row], options)
-        except UnicodeEncodeError:
-            break
-    place = row.request.place
-    return RowError(
-        ErrorCode.LONE_SURROGATE,
-        f"Row {place.row_index} of {place.source!a} holds a lone surrogate, which no file can "
-        "store as text. Remove it from the row.",
-        stage=Stage.WRITE,
-    )
 
 
 def _span(span: MediaSpan) -> dict[str, object]:

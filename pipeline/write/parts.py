@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from promptmill.pipeline.write.batches import record_batch
+from promptmill.pipeline.write.batches import BatchBuilder
 from promptmill.pipeline.write.groups import RowGroups
 from promptmill.pipeline.write.sink import HashingFile
 from promptmill.schemas.columns import arrow_schema, columns
@@ -60,7 +60,7 @@ class PartWriter:
         codec = _codec(options)
         named = {METADATA_PREFIX + key: metadata[key] for key in sorted(metadata)}
         schema = arrow_schema(options).with_metadata(named)
-        self._options = options
+        self._batches = BatchBuilder(options)
         self._groups = RowGroups()
         self._file = HashingFile(path)
         sink = pa.PythonFile(self._file, mode="w")
@@ -77,7 +77,7 @@ class PartWriter:
         Raises:
             RowError: a string of a row is not Unicode text; none of `rows` was taken.
         """
-        self._write(self._groups.add(record_batch(rows, self._options)))
+        self._write(self._groups.add(self._batches.build(rows)))
         self._rows += len(rows)
         self._tokens += sum(len(row.ids) for row in rows)
 

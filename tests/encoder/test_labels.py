@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from promptmill.pipeline.encoder import Encoder
-from promptmill.pipeline.write.batches import record_batch
+from promptmill.pipeline.write.batches import BatchBuilder
 from promptmill.schemas.columns import NO_LOSS
 from promptmill.schemas.media import MediaSpan, Modality
 from promptmill.schemas.options import ColumnNames, JobOptions
@@ -36,7 +36,7 @@ REQUEST = Request(custom_id="", place=Place("", 0), endpoint=Endpoint.CHAT, prom
 def labels(row: TokenRow) -> Ids:
     """As they are stored."""
     options = JobOptions(input=("in",), output="out", model="m", columns=ColumnNames.HF)
-    found: Ids = record_batch([row], options).column("labels").values.to_numpy()
+    found: Ids = BatchBuilder(options).build([row]).column("labels").values.to_numpy()
     return found
 
 
