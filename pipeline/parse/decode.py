@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from promptmill.pipeline.parse.sharing import decode_sharing
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
 
@@ -22,8 +23,12 @@ MAX_NESTING: Final = 500
 A fixed bound well under Python's recursion limit, so that the answer does not depend on how deep
 the caller's own stack is."""
 
-LONG_LINE: Final = 1 << 15
+LONG_LINE: Final = 1 << 17
 """Bytes from which a line is looked at value by value before its brackets are counted."""
+
+_BRACE: Final = np.uint8(ord("{"))
+_BIT: Final = np.uint8(ord("{") ^ ord("["))
+"""All that tells one bracket from the other."""
 
 _decode = msgspec.json.Decoder().decode
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -36,7 +41,7 @@ def decode_line(line: bytes) -> Json:
         RowError: `invalid_json`, `invalid_utf8`, `lone_surrogate` or `nesting_too_deep`.
     """
     try:
-        value: Json = _decode(line)
+        value: Json = decode_sharing(line) or _decode(line)
     except (msgspec.MsgspecError, RecursionError):
         return decode_text(_utf8(line))
     # msgspec refuses lone surrogates itself.
@@ -52,7 +57,7 @@ def _may_be_deep(line: bytes, value: Json) -> bool:
     """
     if len(line) > LONG_LINE and _has_few_values(value):
         return False
-    brackets = np.frombuffer(line, np.uint8) | 0x20 == ord("{")  # that bit apart, "[" is "{"
+    brackets = np.frombuffer(line, np.uint8) | _BIT == _BRACE
     return bool(np.count_nonzero(brackets) > MAX_NESTING)
 
 

@@ -26,6 +26,9 @@ from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
 
 _PLAIN_KEYS: Final = frozenset({"role", "content", "name", "tool_call_id"})
+_CALLER_KEYS: Final = frozenset({"role", "content", "tool_calls"})
+_CALL_KEYS: Final = frozenset({"id", "type", "function"})
+_FUNCTION_KEYS: Final = frozenset({"name", "arguments"})
 _STRINGS: Final = frozenset({str})
 _EMBEDS: Final = frozenset({"image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"})
 _ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "redacted_thinking"})
@@ -65,7 +68,9 @@ def rebuild_messages(value: Json, *, normalise: bool = True) -> list[JsonObject]
             parameter="messages",
         )
     return [
-        message if _is_plain(message) else _rebuild(message, f"messages[{i}]", normalise)
+        message
+        if _is_plain(message)
+        else _plain_caller(message) or _rebuild(message, f"messages[{i}]", normalise)
         for i, message in enumerate(value)
     ]
 
@@ -81,6 +86,33 @@ def _is_plain(message: Json) -> TypeGuard[JsonObject]:
         and message.keys() <= _PLAIN_KEYS
         and _STRINGS.issuperset(map(type, message.values()))
     )
+
+
+def _plain_caller(message: Json) -> JsonObject | None:
+    """What `_rebuild` makes of an assistant's text and complete calls, as agents have them by the
+    dozen; None for anything else."""
+    if not isinstance(message, dict) or message.get("role") != "assistant":
+        return None
+    content, calls = message.get("content"), message.get("tool_calls")
+    if type(calls) is not list or not message.keys() <= _CALLER_KEYS:
+        return None
+    ordered = [_plain_call(call) for call in calls]
+    if None in ordered or not (content is None or type(content) is str):
+        return None
+    return {**message, "tool_calls": [*ordered]}
+
+
+def _plain_call(call: Json) -> JsonObject | None:
+    if not isinstance(call, dict) or call.keys() != _CALL_KEYS or call["type"] != "function":
+        return None
+    function = call["function"]
+    if not isinstance(function, dict) or function.keys() != _FUNCTION_KEYS:
+        return None
+    arguments, name = function["arguments"], function["name"]
+    if type(arguments) is str and type(name) is str and type(call["id"]) is str:
+        called: JsonObject = {"arguments": arguments, "name": name}
+        return {"id": call["id"], "function": called, "type": "function"}
+    return None
 
 
 def _rebuild(message: Json, where: str, normalise: bool) -> JsonObject:

@@ -16,6 +16,8 @@ from promptmill.schemas.json_types import MARSHAL_VERSION, Json, JsonObject
 
 LARGEST_KEPT: Final = 256 << 10
 """Bytes of a tools list whose rebuilt form is kept."""
+LATEST_KEPT: Final = 16
+"""Lists that are known by their identity."""
 
 _FUNCTION: Final[dict[str, Check]] = {
     "description": string,
@@ -38,8 +40,23 @@ def rebuild_tools(value: Json) -> list[JsonObject] | None:
         raise _refused("tools must be a list of tools or null.")
     if not value:
         raise _refused("tools must not be an empty list: give at least one tool, or leave it out.")
+    known = _latest.get(id(value))
+    if known is not None and known[0] is value:
+        return [*known[1]]
     key = marshal.dumps(value, MARSHAL_VERSION)
-    return [*_kept(key)] if len(key) <= LARGEST_KEPT else _rebuilt(value)
+    return [*_remembered(value, _kept(key))] if len(key) <= LARGEST_KEPT else _rebuilt(value)
+
+
+_latest: Final[dict[int, tuple[Json, list[JsonObject]]]] = {}
+"""What the latest lists became, by their identity: lines that repeat their tools share them
+decoded (`sharing.py`). The list is held, so that no other can get its identity."""
+
+
+def _remembered(value: Json, rebuilt: list[JsonObject]) -> list[JsonObject]:
+    if len(_latest) >= LATEST_KEPT:
+        _latest.clear()
+    _latest[id(value)] = value, rebuilt
+    return rebuilt
 
 
 @lru_cache(maxsize=64)

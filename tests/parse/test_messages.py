@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from promptmill.pipeline.parse import messages
 from promptmill.pipeline.parse.messages import rebuild_messages
 from promptmill.schemas.errors import ErrorCode, RowError
-from promptmill.schemas.json_types import Json
+from promptmill.schemas.json_types import Json, JsonObject
 
 TEXT = {"type": "text", "text": "a"}
 IMAGE = {"type": "image_url", "image_url": {"url": "http://x/a.png"}}
@@ -188,6 +191,39 @@ def test_tool_calls_are_rebuilt_in_schema_order() -> None:
                 }
             ]
         )
+
+
+SCALARS = st.sampled_from([None, "x", "", 1, True, [], {}, "function", "assistant"])
+CALLS = st.dictionaries(
+    st.sampled_from(["id", "type", "function", "custom", "extra"]),
+    SCALARS
+    | st.dictionaries(st.sampled_from(["name", "arguments", "extra"]), SCALARS)
+    | st.just({"name": "f", "arguments": "{}"}),
+) | st.permutations(["id", "type", "function"]).map(
+    lambda keys: {
+        key: {"type": "function", "function": {"name": "f", "arguments": "{}"}}.get(key, "x")
+        for key in keys
+    }
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["content", "name", "refusal", "reasoning", "audio"]), SCALARS),
+    st.lists(CALLS, max_size=3) | SCALARS,
+    st.sampled_from(["assistant", "user", "tool", 1]),
+)
+def test_the_short_way_is_the_long_way(more: JsonObject, calls: Json, role: Json) -> None:
+    for message in ({"role": role, "tool_calls": calls, **more}, {**more, "tool_calls": calls}):
+        short = messages._plain_caller(message)
+        if short is not None:
+            assert repr(short) == repr(messages._rebuild(message, "messages[0]", normalise=True))
+
+
+def test_plain_calls_go_the_short_way() -> None:
+    call = {"type": "function", "function": {"name": "f", "arguments": "{}"}, "id": "x"}
+    for content in (None, "hi"):
+        message: JsonObject = {"tool_calls": [call], "content": content, "role": "assistant"}
+        assert messages._plain_caller(message) is not None
 
 
 def test_the_tools_of_a_developer_are_rebuilt_in_schema_order() -> None:
