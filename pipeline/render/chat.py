@@ -24,13 +24,17 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def content(self) -> list[Json]:
         """What the row gives of text: its messages, tools and documents."""
+        return [*self.said, self.arguments.tools, self.arguments.documents]
+
+    @property
+    def said(self) -> list[Json]:
+        """What its messages say."""
         said: list[Json] = []
         for message in self.messages:
             if "reasoning_content" in message:  # `reasoning` once more
                 message = {**message, "reasoning_content": None}
             said += message.values()
-        given = (self.arguments.tools, self.arguments.documents)
-        return said if given == (None, None) else [*said, *given]
+        return said
 
     def render(self) -> str:
         """The prompt.

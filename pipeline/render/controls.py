@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,10 @@ from promptmill.schemas.request import CharSpan
 
 Trie: TypeAlias = "dict[str, Trie]"
 
-_END = ""
+COUNTS_KEPT: Final = 64
+"""Tools whose control spellings were counted."""
+
+_END: Final = ""
 """The key that ends a spelling in a trie."""
 
 
@@ -34,6 +37,8 @@ class ControlSpellings:
         self._controls = re.compile(pattern(self.controls))
         in_json = [msgspec.json.encode(s)[1:-1].decode("latin-1") for s in self.controls]
         self._in_json = re.compile(pattern(in_json).encode("latin-1"))
+        self._counted: dict[int, tuple[Json, int]] = {}
+        """By identity; the value is held, so that no other can get its identity."""
         self._firsts = tuple({spelling[0] for spelling in self.controls})
 
     def find_added(self, text: str) -> list[CharSpan]:
@@ -52,10 +57,25 @@ class ControlSpellings:
         """How many control spellings the strings of values hold, keys of objects included."""
         texts = [value for value in values if type(value) is str]
         if len(texts) < len(values):
-            others = [value for value in values if type(value) is not str]
-            if self._may_be_in(others):
+            others: list[Json] = [v for v in values if not (v is None or type(v) is str)]
+            if others and self._may_be_in(others):
                 texts += strings_in(others)
         return sum(len(self._controls.findall(text)) for text in self._suspects(texts))
+
+    def count_in_tools(self, tools: Json) -> int:
+        """The same for the tools of a row, which others may share: each is looked at once."""
+        if not isinstance(tools, list):
+            return self.count([tools])
+        found = 0
+        for item in tools:
+            known = self._counted.get(id(item))
+            if known is None or known[0] is not item:
+                known = item, self.count([item])
+                if len(self._counted) >= COUNTS_KEPT:
+                    self._counted.clear()
+                self._counted[id(item)] = known
+            found += known[1]
+        return found
 
     def _suspects(self, texts: Sequence[str]) -> Sequence[str]:
         """Most texts have not even the first character of a spelling."""

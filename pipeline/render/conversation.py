@@ -22,6 +22,9 @@ from promptmill.schemas.options import ContentFormat
 BILLING_HEADER: Final = "x-anthropic-billing-header"
 """A first line of system text that changes with every request; the server drops it."""
 
+_NAMES: Final = ("name", "task")
+"""Fields of any message that a template gets where they are strings."""
+
 
 @dataclass(slots=True)
 class Conversation:
@@ -99,9 +102,9 @@ class ConversationBuilder:
             if "tool_call_id" in message:
                 made["tool_call_id"] = message["tool_call_id"]
             made["content"] = _tool_content(made["content"])
-        for key in ("name", "task"):
-            if key in message and isinstance(message[key], str):
-                made[key] = message[key]
+        for key in _NAMES:
+            if isinstance(name := message.get(key), str):
+                made[key] = name
         if role == "developer":
             made["tools"] = message.get("tools")
         return made
@@ -110,6 +113,8 @@ class ConversationBuilder:
         content = message.get("content")
         if isinstance(content, str) and not content.startswith(BILLING_HEADER):
             return [{"type": "text", "text": content}] if self._as_parts else content
+        if content is None:
+            return [] if self._as_parts else ""
         place = f"messages[{index}]"
         parts = self._parts(place, message)
         return self._list(parts) if self._as_parts else self._string(place, parts)
@@ -117,7 +122,7 @@ class ConversationBuilder:
     def _parts(self, place: str, message: JsonObject) -> Iterator[Part]:
         """The parts of a message's content; parts without text are left out."""
         content = message.get("content")
-        parts = content if isinstance(content, list) else [] if content is None else [content]
+        parts = content if isinstance(content, list) else [content]
         for part in _without_header(parts) if message["role"] == "system" else parts:
             read = read_part(part)
             if read is None:

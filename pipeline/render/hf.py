@@ -153,8 +153,10 @@ class HfRenderer:
 
         transformers' `sanitize_control_tokens` is taken for the same wish.
         """
-        escape = self._options.escape_control_tokens or chat.arguments.sanitize_control_tokens
-        if typed := self._controls.count(chat.content):
+        given, controls = chat.arguments, self._controls
+        escape = self._options.escape_control_tokens or given.sanitize_control_tokens
+        typed = controls.count([*chat.said, given.documents])
+        if typed := typed + controls.count_in_tools(given.tools):
             fate = ", encoded as plain text" if escape else ""
             warnings.append(f"{typed} control token{'s' if typed > 1 else ''} in content{fate}")
         if not escape:
