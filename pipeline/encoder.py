@@ -108,8 +108,9 @@ class Encoder:
         with self._watch.step("fit"):
             settled = each(self.settler.settle, tokenized, refuse, Stage.FIT)
             done = [self.media.stored(row) for row in settled]
-        order = {id(row): n for n, row in enumerate(rows)}
-        rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
+        if rejects:
+            order = {id(row): n for n, row in enumerate(rows)}
+            rejects.sort(key=lambda reject: (order[id(reject.row)], reject.prompt_index))
         for reject in rejects:
             reject.error.without_trace()
         return EncodedBatch(done, rejects, blank)

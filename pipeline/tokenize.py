@@ -8,7 +8,7 @@ only itself. What the server's tokenizer call does by itself, counting the speci
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 INT32_MAX = np.iinfo(np.int32).max
 _NO_IDS = np.empty(0, np.int32)
+
+Fitted: TypeAlias = tuple[str, int]
+"""A text as the engine gets it, and where it begins in the rendered one."""
+Encoded: TypeAlias = tuple[FlatTokens, dict[int, RowError]]
+"""The tokens of a batch, and what went wrong with which of its texts."""
 
 
 class TextJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +111,7 @@ class TextTokenizer:
     def encode(self, jobs: Sequence[TextJob]) -> list[Tokens | RowError]:
         """One result a job, in order."""
         results: list[Tokens | RowError | None] = [None] * len(jobs)
-        fitted: dict[int, tuple[str, int]] = {}
+        fitted: dict[int, Fitted] = {}
         for index, job in enumerate(jobs):
             try:
                 text = job.rendered.text
@@ -129,41 +134,35 @@ class TextTokenizer:
         return [r for r in results if r is not None]
 
     def _encode_all(
-        self, jobs: Sequence[TextJob], fitted: Mapping[int, tuple[str, int]]
+        self, jobs: Sequence[TextJob], fitted: Mapping[int, Fitted]
     ) -> Iterator[tuple[int, _Encoded | RowError]]:
         """Every fitted text through the engine, in two calls: with and without given ranges."""
         ranged = [i for i in fitted if jobs[i].rendered.special_ranges is not None]
-        plain = [i for i in fitted if jobs[i].rendered.special_ranges is None]
+        plain = [i for i in fitted if jobs[i].rendered.special_ranges is None] if ranged else fitted
         for chosen, encode in ((plain, self._encode_plain), (ranged, self._encode_ranged)):
-            if not chosen:
-                continue
-            texts = [fitted[i][0] for i in chosen]
-            ranges = [
-                _clip(jobs[i].rendered.special_ranges or (), fitted[i][1], len(fitted[i][0]))
-                for i in chosen
-            ]
-            offsets = any(_offsets_wanted(jobs[i]) for i in chosen)
-            flat, errors = encode(texts, ranges, offsets=offsets)
-            for row, (index, found) in enumerate(zip(chosen, flat.rows(), strict=True)):
-                yield index, errors.get(row) or _Encoded(*found)
+            if chosen:
+                flat, errors = encode([jobs[i] for i in chosen], [fitted[i] for i in chosen])
+                for row, (index, found) in enumerate(zip(chosen, flat.rows(), strict=True)):
+                    yield index, errors.get(row) or _Encoded(*found)
 
-    def _encode_plain(
-        self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
-    ) -> tuple[FlatTokens, dict[int, RowError]]:
-        return encode_each(self.engine, texts, offsets=offsets)
+    def _encode_plain(self, jobs: Sequence[TextJob], fitted: Sequence[Fitted]) -> Encoded:
+        texts = [text for text, _ in fitted]
+        return encode_each(self.engine, texts, offsets=_offsets_wanted(jobs))
 
-    def _encode_ranged(
-        self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
-    ) -> tuple[FlatTokens, dict[int, RowError]]:
-        if self._ranges is not None:
-            return self._ranges.encode_each(texts, ranges, offsets=offsets)
-        refused = RowError(
-            ErrorCode.TOKENIZER_ERROR,
-            "This tokenizer cannot keep given ranges plain; drop --escape-control-tokens.",
-        )
-        return FlatTokens(_NO_IDS, np.zeros(len(texts) + 1, np.int64)), dict.fromkeys(
-            range(len(texts)), refused
-        )
+    def _encode_ranged(self, jobs: Sequence[TextJob], fitted: Sequence[Fitted]) -> Encoded:
+        if self._ranges is None:
+            refused = RowError(
+                ErrorCode.TOKENIZER_ERROR,
+                "This tokenizer cannot keep given ranges plain; drop --escape-control-tokens.",
+            )
+            nothing = FlatTokens(_NO_IDS, np.zeros(len(jobs) + 1, np.int64))
+            return nothing, dict.fromkeys(range(len(jobs)), refused)
+        ranges = [
+            _clip(job.rendered.special_ranges or (), shift, len(text))
+            for job, (text, shift) in zip(jobs, fitted, strict=True)
+        ]
+        texts = [text for text, _ in fitted]
+        return self._ranges.encode_each(texts, ranges, offsets=_offsets_wanted(jobs))
 
     def _finish(self, job: TextJob, tokens: _Encoded, text: str, shift: int) -> Tokens:
         """Mask, the tokenizer's own cut, the special tokens around it, the offset shift."""
@@ -247,8 +246,8 @@ class _Encoded(msgspec.Struct, frozen=True):
     offsets: Offsets | None
 
 
-def _offsets_wanted(job: TextJob) -> bool:
-    return job.params.return_token_offsets or job.mask_wanted
+def _offsets_wanted(jobs: Sequence[TextJob]) -> bool:
+    return any(job.params.return_token_offsets or job.mask_wanted for job in jobs)
 
 
 def _tokens_of_ids(token_ids: list[int]) -> Tokens:
