@@ -11,7 +11,7 @@ import lzma
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 FILES: Final = {"w1": "w1_10k.jsonl.xz", "w2": "w2_300.jsonl.xz", "w3": "w3_agent.jsonl.xz"}
 
@@ -23,13 +23,37 @@ _ALPHABETS: Final = (
 
 
 def lines(name: str, folder: Path | None) -> Iterator[str]:
-    """The rows of a workload as JSON lines; generated where the folder has none."""
+    """The rows of a workload as JSON lines, without end; generated where the folder has none.
+
+    Behind the last row of a file its rows come again, with other ids and with every text turned
+    round: second half first.
+    """
     path = None if folder is None else folder / FILES[name]
     if path is None or not path.is_file():
         yield from (json.dumps(row, ensure_ascii=False) for row in _generated(name))
         return
     with lzma.open(path, "rt", encoding="utf-8") as file:
-        yield from (line.rstrip("\n") for line in file)
+        rows = [line.rstrip("\n") for line in file]
+    yield from rows
+    for copy in itertools.count(1):
+        yield from (json.dumps(_turned(json.loads(row), copy), ensure_ascii=False) for row in rows)
+
+
+def _turned(row: dict[str, Any], copy: int) -> dict[str, Any]:
+    """A row unlike the one it is made of; the system prompt and tools stay, as between sessions."""
+    row["id"] = f"{row['id']}-{copy}"
+    if "text" in row:
+        row["text"] = _turn(row["text"], copy)
+    for message in row.get("messages", ()):
+        if message["role"] != "system" and isinstance(message.get("content"), str):
+            message["content"] = _turn(message["content"], copy)
+    return row
+
+
+def _turn(text: str, copy: int) -> str:
+    """The part from a space in the middle on, then the part before it."""
+    place = text.find(" ", len(text) * copy // (copy + 1))
+    return text if place < 0 else f"{text[place + 1 :]} {text[:place]}"
 
 
 def write(name: str, folder: Path | None, rows: int, target: Path) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from promptmill.pipeline.parse.sharing import decode_sharing
+from promptmill.pipeline.parse.sharing import ToolSharing
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json, JsonObject
 
@@ -30,7 +30,7 @@ _BRACE: Final = np.uint8(ord("{"))
 _BIT: Final = np.uint8(ord("{") ^ ord("["))
 """All that tells one bracket from the other."""
 
-_decode = msgspec.json.Decoder().decode
+_lines = ToolSharing()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -41,7 +41,7 @@ def decode_line(line: bytes) -> Json:
         RowError: `invalid_json`, `invalid_utf8`, `lone_surrogate` or `nesting_too_deep`.
     """
     try:
-        value: Json = decode_sharing(line) or _decode(line)
+        value = _lines.decode(line)
     except (msgspec.MsgspecError, RecursionError):
         return decode_text(_utf8(line))
     # msgspec refuses lone surrogates itself.

@@ -19,38 +19,68 @@ KEPT: Final = 8
 LARGEST_KEPT: Final = 256 << 10
 """Bytes of one."""
 
-_SHARED_IN: Final = frozenset({"tools", "body"})
 _SEPARATORS: Final = ((b", ", b": "), (b",", b":"))
 """How JSON is written: by Python's default, and without spaces."""
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
-_known: deque[tuple[bytes, Json]] = deque(maxlen=KEPT)
 
 
-def decode_sharing(line: bytes) -> JsonObject | None:
-    """The object of a line, with tools that other lines may have, too.
+class ToolSharing:
+    """Decodes lines; those that carry the same tools share them.
 
-    None where that is not worth it, or where a field might have been dropped without being looked
-    at (of two with one name the last counts).
-
-    Raises:
-        msgspec.MsgspecError, RecursionError: the line is not JSON as msgspec takes it.
+    Looked for only behind a line that had some: sessions come in runs, and the look costs a line
+    without tools a third of its decoding.
     """
-    if len(line) not in WORTH_IT:
-        return None
-    fields = _fields(line)
-    if fields.keys().isdisjoint(_SHARED_IN) or not _is_all(fields, line):
-        return None
-    made: JsonObject = {}
-    for name, raw in fields.items():
-        if name == "tools":
-            made[name] = _tools(bytes(raw))
-        elif name == "body" and (body := decode_sharing(bytes(raw))) is not None:
-            made[name] = body
-        else:
-            made[name] = _decode(raw)
-    return made
+
+    def __init__(self) -> None:
+        self._known: deque[tuple[bytes, Json]] = deque(maxlen=KEPT)
+        self._expects = False
+
+    def decode(self, line: bytes) -> Json:
+        """The value of a line.
+
+        Raises:
+            msgspec.MsgspecError, RecursionError: the line is not JSON as msgspec takes it.
+        """
+        if len(line) not in WORTH_IT:
+            value: Json = _decode(line)
+            return value
+        shared = self._shared(line) if self._expects else None
+        value = _decode(line) if shared is None else shared
+        self._expects = isinstance(value, dict) and _has_tools(value)
+        return value
+
+    def _shared(self, line: bytes) -> JsonObject | None:
+        """None where a field might have been dropped without being looked at: of two with one
+        name the last counts."""
+        fields = _fields(line)
+        if not _is_all(fields, line):
+            return None
+        made: JsonObject = {}
+        for name, raw in fields.items():
+            if name == "tools":
+                made[name] = self._tools(bytes(raw))
+            elif name == "body" and bytes(raw).startswith(b"{"):
+                body = self._shared(bytes(raw))
+                made[name] = _decode(raw) if body is None else body
+            else:
+                made[name] = _decode(raw)
+        return made
+
+    def _tools(self, raw: bytes) -> Json:
+        for known, decoded in tuple(self._known):  # another thread may add one
+            if known == raw:
+                return decoded
+        value: Json = _decode(raw)
+        if len(raw) <= LARGEST_KEPT:
+            self._known.appendleft((raw, value))
+        return value
+
+
+def _has_tools(value: JsonObject) -> bool:
+    body = value.get("body")
+    return "tools" in value or (isinstance(body, dict) and "tools" in body)
 
 
 def _is_all(fields: dict[str, msgspec.Raw], line: bytes) -> bool:
@@ -61,13 +91,3 @@ def _is_all(fields: dict[str, msgspec.Raw], line: bytes) -> bool:
         for comma, colon in _SEPARATORS
         for pairs in [zip(names, fields.values(), strict=True)]
     )
-
-
-def _tools(raw: bytes) -> Json:
-    for known, decoded in tuple(_known):  # another thread may add one
-        if known == raw:
-            return decoded
-    value: Json = _decode(raw)
-    if len(raw) <= LARGEST_KEPT:
-        _known.appendleft((raw, value))
-    return value

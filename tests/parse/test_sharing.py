@@ -1,7 +1,6 @@
 """Decoding tools once for many lines gives what decoding every line gives."""
 
 import json
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from promptmill.pipeline.parse import sharing
 from promptmill.pipeline.parse.decode import decode_line
-from promptmill.pipeline.parse.sharing import WORTH_IT, decode_sharing
+from promptmill.pipeline.parse.sharing import WORTH_IT, ToolSharing
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json
 
@@ -26,14 +25,8 @@ VALUES = st.recursive(
 )
 ROWS = st.dictionaries(st.sampled_from(["id", "messages", "tools", "body", "é", '"']), VALUES)
 LONG = "x" * WORTH_IT.start
+LONG_TOOLS = 1000
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"n": 1}}}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_known() -> Iterator[None]:
-    sharing._known.clear()
-    yield
-    sharing._known.clear()
 
 
 def line_of(row: Json, *, compact: bool) -> bytes:
@@ -43,54 +36,54 @@ def line_of(row: Json, *, compact: bool) -> bytes:
 
 @given(st.lists(ROWS, min_size=1, max_size=4), st.booleans())
 def test_every_line_is_what_it_is_alone(rows: list[dict[str, Json]], compact: bool) -> None:
+    lines = ToolSharing()
     for row in [*rows, *rows]:
         for whole in (row | {"pad": LONG}, {"body": {"pad": LONG} | row}):
             line = line_of(whole, compact=compact)
             alone = msgspec.json.decode(line)
+            assert repr(lines.decode(line)) == repr(alone)
             assert repr(decode_line(line)) == repr(alone)
-            shared = decode_sharing(line)
-            assert shared is None or repr(shared) == repr(alone)
 
 
 @pytest.mark.parametrize("compact", [True, False])
 @pytest.mark.parametrize("enveloped", [True, False])
 def test_lines_share_their_tools(*, compact: bool, enveloped: bool) -> None:
-    found = []
-    for text in ("a", "b"):
+    found, lines = [], ToolSharing()
+    for text in ("a", "b", "c"):
         row = {"messages": [text + LONG], "tools": [TOOL]}
         line = line_of({"body": row} if enveloped else row, compact=compact)
-        decoded = decode_sharing(line)
-        assert decoded is not None
+        decoded = lines.decode(line)
+        assert isinstance(decoded, dict)
         inner = decoded["body"] if enveloped else decoded
         assert isinstance(inner, dict)
         assert inner == row
         found.append(inner["tools"])
-    assert found[0] is found[1]
+    assert found[1] is found[2]  # the first line only tells that there are tools
 
 
 def test_nearly_the_same_tools_are_not_shared() -> None:
-    for value in (1, 1.0, True, "1"):
-        tools = [{"function": {"parameters": {"n": value}}}]
-        decoded = decode_sharing(line_of({"pad": LONG, "tools": tools}, compact=True))
-        assert decoded is not None
-        assert repr(decoded["tools"]) == repr(tools)
+    lines = ToolSharing()
+    for value in (1, 1.0, True, "1", 1):
+        row = {"pad": LONG, "tools": [{"function": {"parameters": {"n": value}}}]}
+        assert repr(lines.decode(line_of(row, compact=True))) == repr(row)
 
 
 def test_a_field_that_another_hides_is_looked_at() -> None:
     good = line_of({"pad": LONG, "tools": [TOOL]}, compact=True)
-    assert decode_sharing(good) is not None
     bad = b'{"tools":"\xff",' + good[1:]
-    assert decode_sharing(bad) is None
-    with pytest.raises(RowError) as caught:
-        decode_line(bad)
-    assert caught.value.code is ErrorCode.INVALID_UTF8
+    for _ in range(2):
+        decode_line(good)
+        with pytest.raises(RowError) as caught:
+            decode_line(bad)
+        assert caught.value.code is ErrorCode.INVALID_UTF8
 
 
 def test_what_is_remembered_is_bounded() -> None:
+    lines = ToolSharing()
     for number in range(3 * sharing.KEPT):
-        decode_sharing(line_of({"pad": LONG, "tools": [{"n": number}]}, compact=True))
-    assert len(sharing._known) == sharing.KEPT
-    sharing._known.clear()
-    huge = [{"text": "x" * sharing.LARGEST_KEPT}]
-    assert decode_sharing(line_of({"tools": huge}, compact=True)) == {"tools": huge}
-    assert not sharing._known
+        lines.decode(line_of({"pad": LONG, "tools": [{"n": number}]}, compact=True))
+    assert len(lines._known) == sharing.KEPT
+    huge = {"tools": [{"text": "x" * sharing.LARGEST_KEPT}]}
+    for _ in range(2):
+        assert lines.decode(line_of(huge, compact=True)) == huge
+    assert all(len(raw) < LONG_TOOLS for raw, _ in lines._known)
