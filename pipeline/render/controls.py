@@ -55,9 +55,9 @@ class ControlSpellings:
 
     def count(self, values: Sequence[Json]) -> int:
         """How many control spellings the strings of values hold, keys of objects included."""
-        texts = [value for value in values if type(value) is str]
+        texts = [value for value in values if isinstance(value, str)]
         if len(texts) < len(values):
-            others: list[Json] = [v for v in values if not (v is None or type(v) is str)]
+            others: list[Json] = [v for v in values if not (v is None or isinstance(v, str))]
             if others and self._may_be_in(others):
                 texts += strings_in(others)
         return sum(len(self._controls.findall(text)) for text in self._suspects(texts))

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from promptmill.pipeline.parse import sharing
 from promptmill.pipeline.parse.decode import decode_line
+from promptmill.pipeline.parse.rows import parse_row
 from promptmill.pipeline.parse.sharing import WORTH_IT, ToolSharing
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import Json
+from promptmill.schemas.options import JobOptions
+from promptmill.schemas.request import RawRow, Request
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUES = st.recursive(
@@ -76,6 +79,16 @@ def test_a_field_that_another_hides_is_looked_at() -> None:
         with pytest.raises(RowError) as caught:
             decode_line(bad)
         assert caught.value.code is ErrorCode.INVALID_UTF8
+
+
+def test_rows_come_out_the_same_first_second_and_third() -> None:
+    tools = [{**TOOL, "function": {"name": f"f{i}", "description": LONG}} for i in range(3)]
+    row = {"messages": [{"role": "user", "content": "hi"}], "tools": tools}
+    options = JobOptions(input=("rows.jsonl",), output="out", model="m")
+    raw = RawRow("rows.jsonl", 0, line_of(row, compact=False))
+    first, *others = [parse_row(raw, options) for _ in range(3)]
+    assert others == [first, first]
+    assert isinstance(first[0], Request)
 
 
 def test_what_is_remembered_is_bounded() -> None:
