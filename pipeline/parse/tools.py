@@ -10,6 +10,7 @@ import marshal
 from functools import lru_cache
 from typing import Final
 
+from promptmill.pipeline.identity import ByIdentity
 from promptmill.pipeline.parse.coerce import Check, Mismatch, boolean, mapping, string
 from promptmill.schemas.errors import ErrorCode, RowError
 from promptmill.schemas.json_types import MARSHAL_VERSION, Json, JsonObject
@@ -40,23 +41,14 @@ def rebuild_tools(value: Json) -> list[JsonObject] | None:
         raise _refused("tools must be a list of tools or null.")
     if not value:
         raise _refused("tools must not be an empty list: give at least one tool, or leave it out.")
-    known = _latest.get(id(value))
-    if known is not None and known[0] is value:
-        return [*known[1]]
+    if (known := _latest.get(value)) is not None:
+        return [*known]
     key = marshal.dumps(value, MARSHAL_VERSION)
-    return [*_remembered(value, _kept(key))] if len(key) <= LARGEST_KEPT else _rebuilt(value)
+    return [*_latest.keep(value, _kept(key))] if len(key) <= LARGEST_KEPT else _rebuilt(value)
 
 
-_latest: Final[dict[int, tuple[Json, list[JsonObject]]]] = {}
-"""What the latest lists became, by their identity: lines that repeat their tools share them
-decoded (`sharing.py`). The list is held, so that no other can get its identity."""
-
-
-def _remembered(value: Json, rebuilt: list[JsonObject]) -> list[JsonObject]:
-    if len(_latest) >= LATEST_KEPT:
-        _latest.clear()
-    _latest[id(value)] = value, rebuilt
-    return rebuilt
+_latest: Final = ByIdentity[list[JsonObject]](LATEST_KEPT)
+"""What the latest lists became: lines that repeat their tools share them decoded (`sharing.py`)."""
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from promptmill.pipeline.engines.spec import added_tokens
+from promptmill.pipeline.identity import ByIdentity
 from promptmill.schemas.bundle import ModelBundle
 from promptmill.schemas.json_types import Json
 from promptmill.schemas.request import CharSpan
@@ -37,8 +38,7 @@ class ControlSpellings:
         self._controls = re.compile(pattern(self.controls))
         in_json = [msgspec.json.encode(s)[1:-1].decode("latin-1") for s in self.controls]
         self._in_json = re.compile(pattern(in_json).encode("latin-1"))
-        self._counted: dict[int, tuple[Json, int]] = {}
-        """By identity; the value is held, so that no other can get its identity."""
+        self._counted = ByIdentity[int](COUNTS_KEPT)
         self._firsts = tuple({spelling[0] for spelling in self.controls})
 
     def find_added(self, text: str) -> list[CharSpan]:
@@ -68,13 +68,8 @@ class ControlSpellings:
             return self.count([tools])
         found = 0
         for item in tools:
-            known = self._counted.get(id(item))
-            if known is None or known[0] is not item:
-                known = item, self.count([item])
-                if len(self._counted) >= COUNTS_KEPT:
-                    self._counted.clear()
-                self._counted[id(item)] = known
-            found += known[1]
+            known = self._counted.get(item)
+            found += self._counted.keep(item, self.count([item])) if known is None else known
         return found
 
     def _suspects(self, texts: Sequence[str]) -> Sequence[str]:

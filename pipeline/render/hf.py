@@ -156,7 +156,8 @@ class HfRenderer:
         given, controls = chat.arguments, self._controls
         escape = self._options.escape_control_tokens or given.sanitize_control_tokens
         typed = controls.count([*chat.said, given.documents])
-        if typed := typed + controls.count_in_tools(given.tools):
+        typed += controls.count_in_tools(given.tools)
+        if typed:
             fate = ", encoded as plain text" if escape else ""
             warnings.append(f"{typed} control token{'s' if typed > 1 else ''} in content{fate}")
         if not escape:

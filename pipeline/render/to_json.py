@@ -7,6 +7,7 @@ import marshal
 from functools import lru_cache
 from typing import Final
 
+from promptmill.pipeline.identity import ByIdentity
 from promptmill.schemas.json_types import MARSHAL_VERSION
 
 LARGEST_KEPT: Final = 16 << 10
@@ -24,34 +25,26 @@ def to_json(
 ) -> str:
     """The `tojson` filter: `json.dumps`, other scripts kept, nothing escaped for HTML."""
     if not (ensure_ascii or indent or separators or sort_keys) and type(value) is dict:
-        known = _WRITTEN.get(id(value))
-        if known is not None and known[0] is value:
-            return known[1]
+        if (known := _WRITTEN.get(value)) is not None:
+            return known
         try:
             key = marshal.dumps(value, MARSHAL_VERSION)
         except ValueError:  # it holds what JSON has not, such as an undefined value
             pass
         else:
             if len(key) <= LARGEST_KEPT:
-                return _remember(value, _plain_json(key))
+                return _WRITTEN.keep(value, _plain_json(key))
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
 
 
-_WRITTEN: Final[dict[int, tuple[object, str]]] = {}
-"""JSON of the latest values by their identity: the tools that rows share are the same objects.
+_WRITTEN: Final = ByIdentity[str](LATEST_WRITTEN)
+"""JSON of the latest values: the tools that rows share are the same objects.
 
 Nothing changes a value that a template has seen: the sandbox is immutable, and what rows share is
-only read. The value is held, so that no other can get its identity.
+only read.
 """
-
-
-def _remember(value: object, text: str) -> str:
-    if len(_WRITTEN) >= LATEST_WRITTEN:
-        _WRITTEN.clear()
-    _WRITTEN[id(value)] = value, text
-    return text
 
 
 @lru_cache(maxsize=1024)
