@@ -61,12 +61,16 @@ class ToolSharing:
         for name, raw in fields.items():
             if name == "tools":
                 made[name] = self._tools(bytes(raw))
-            elif name == "body" and bytes(raw).startswith(b"{"):
-                body = self._shared(bytes(raw))
-                made[name] = _decode(raw) if body is None else body
+            elif name == "body":
+                made[name] = self._body(bytes(raw))
             else:
                 made[name] = _decode(raw)
         return made
+
+    def _body(self, raw: bytes) -> Json:
+        shared = self._shared(raw) if raw.startswith(b"{") else None
+        body: Json = _decode(raw) if shared is None else shared
+        return body
 
     def _tools(self, raw: bytes) -> Json:
         for known, decoded in tuple(self._known):  # another thread may add one
@@ -85,9 +89,8 @@ def _has_tools(value: JsonObject) -> bool:
 
 def _is_all(fields: dict[str, msgspec.Raw], line: bytes) -> bool:
     """Whether a line is nothing but these fields."""
-    names = [msgspec.json.encode(name) for name in fields]
+    pairs = [(msgspec.json.encode(name), raw) for name, raw in fields.items()]
     return any(
         b"{%b}" % comma.join(b"%b%b%b" % (name, colon, raw) for name, raw in pairs) == line
         for comma, colon in _SEPARATORS
-        for pairs in [zip(names, fields.values(), strict=True)]
     )
