@@ -70,7 +70,6 @@ class Encoder:
         self._fitter = Fitter(side, bundle.facts.pad_token_id)
         self.settler = Settler(bundle, options, self.max_model_len)
         self._watch = Stopwatch()
-        self._mask_wanted, self._append_eos = options.mask_wanted, options.append_eos
 
     def on_reference(self) -> Encoder:
         """This encoder, or the same one without a fast engine."""
@@ -148,8 +147,8 @@ class Encoder:
         return TextJob(
             rendered=item.rendered,
             params=item.job.params,
-            append_eos=document and self._append_eos,
-            mask_wanted=self._mask_wanted,
+            append_eos=document and self.options.append_eos,
+            mask_wanted=self.options.mask_wanted,
         )
 
     def _first_cut(self, item: TokenizedJob) -> TokenizedJob:

@@ -14,17 +14,30 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from promptmill.pipeline.engines.base import Engine, FlatTokens, encode_each
+from promptmill.pipeline.engines.base import (
+    Engine,
+    FlatTokens,
+    RowTokens,
+    TokensAndErrors,
+    encode_each,
+)
 from promptmill.pipeline.engines.decode import Decoder
 from promptmill.pipeline.engines.load import load_engine
 from promptmill.pipeline.engines.plain import PlainRanges
 from promptmill.pipeline.engines.special import AddedIds, added_special_ids
+from promptmill.pipeline.framing import (
+    clipped,
+    framed_ids,
+    framed_mask,
+    framed_offsets,
+    mask_of,
+)
 from promptmill.pipeline.media import EngineCodec
 from promptmill.pipeline.params import TokenizeParams
 from promptmill.schemas.bundle import ModelBundle, TokenizerFacts
 from promptmill.schemas.errors import ErrorCode, RowError, Stage
 from promptmill.schemas.options import EngineName, SegmentCache
-from promptmill.schemas.request import CharSpan, Ids, Mask, Offsets, Rendered
+from promptmill.schemas.request import Ids, Mask, Offsets, Rendered
 
 if TYPE_CHECKING:
     from promptmill.pipeline.engines.mistral import Mistral
@@ -34,8 +47,6 @@ _NO_IDS = np.empty(0, np.int32)
 
 Fitted: TypeAlias = tuple[str, int]
 """A text as the engine gets it, and where it begins in the rendered one."""
-Encoded: TypeAlias = tuple[FlatTokens, dict[int, RowError]]
-"""The tokens of a batch, and what went wrong with which of its texts."""
 
 
 class TextJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +146,7 @@ class TextTokenizer:
 
     def _encode_all(
         self, jobs: Sequence[TextJob], fitted: Mapping[int, Fitted]
-    ) -> Iterator[tuple[int, _Encoded | RowError]]:
+    ) -> Iterator[tuple[int, RowTokens | RowError]]:
         """Every fitted text through the engine, in two calls: with and without given ranges."""
         ranged = [i for i in fitted if jobs[i].rendered.special_ranges is not None]
         plain = [i for i in fitted if jobs[i].rendered.special_ranges is None] if ranged else fitted
@@ -143,13 +154,13 @@ class TextTokenizer:
             if chosen:
                 flat, errors = encode([jobs[i] for i in chosen], [fitted[i] for i in chosen])
                 for row, (index, found) in enumerate(zip(chosen, flat.rows(), strict=True)):
-                    yield index, errors.get(row) or _Encoded(*found)
+                    yield index, errors.get(row) or found
 
-    def _encode_plain(self, jobs: Sequence[TextJob], fitted: Sequence[Fitted]) -> Encoded:
+    def _encode_plain(self, jobs: Sequence[TextJob], fitted: Sequence[Fitted]) -> TokensAndErrors:
         texts = [text for text, _ in fitted]
         return encode_each(self.engine, texts, offsets=_offsets_wanted(jobs))
 
-    def _encode_ranged(self, jobs: Sequence[TextJob], fitted: Sequence[Fitted]) -> Encoded:
+    def _encode_ranged(self, jobs: Sequence[TextJob], fitted: Sequence[Fitted]) -> TokensAndErrors:
         if self._ranges is None:
             refused = RowError(
                 ErrorCode.TOKENIZER_ERROR,
@@ -158,16 +169,16 @@ class TextTokenizer:
             nothing = FlatTokens(_NO_IDS, np.zeros(len(jobs) + 1, np.int64))
             return nothing, dict.fromkeys(range(len(jobs)), refused)
         ranges = [
-            _clip(job.rendered.special_ranges or (), shift, len(text))
+            clipped(job.rendered.special_ranges or (), shift, len(text))
             for job, (text, shift) in zip(jobs, fitted, strict=True)
         ]
         texts = [text for text, _ in fitted]
         return self._ranges.encode_each(texts, ranges, offsets=_offsets_wanted(jobs))
 
-    def _finish(self, job: TextJob, tokens: _Encoded, text: str, shift: int) -> Tokens:
+    def _finish(self, job: TextJob, tokens: RowTokens, text: str, shift: int) -> Tokens:
         """Mask, the tokenizer's own cut, the special tokens around it, the offset shift."""
         params = job.params
-        mask = _mask(tokens, job.rendered.assistant_spans, shift) if job.mask_wanted else None
+        mask = mask_of(tokens, job.rendered.assistant_spans, shift) if job.mask_wanted else None
         if job.rendered.hide_text:  # the template gave ids: nothing more is done to them here
             return replace(_tokens_of_array(tokens.ids), mask=mask)
         prefix, suffix, learned = self._around(job)
@@ -182,7 +193,7 @@ class TextTokenizer:
         ids, offsets = tokens.ids, tokens.offsets
         whole = None
         if cut is not None:
-            whole = _around(prefix, ids, suffix)
+            whole = framed_ids(prefix, ids, suffix)
             ids = ids[cut]
             offsets = None if offsets is None else offsets[cut]
             mask = None if mask is None else mask[cut]
@@ -190,9 +201,9 @@ class TextTokenizer:
             offsets = np.where((offsets == 0).all(axis=1, keepdims=True), offsets, offsets + shift)
         rendered_text = job.rendered.text or ""
         return Tokens(
-            ids=_around(prefix, ids, suffix),
-            offsets=None if offsets is None else _padded(offsets, len(prefix), len(suffix)),
-            mask=None if mask is None else _padded_mask(mask, len(prefix), len(suffix), learned),
+            ids=framed_ids(prefix, ids, suffix),
+            offsets=None if offsets is None else framed_offsets(offsets, len(prefix), len(suffix)),
+            mask=None if mask is None else framed_mask(mask, len(prefix), len(suffix), learned),
             text=rendered_text[:shift] + text if params.do_lower_case else rendered_text,
             fitted_text=text,
             original_num_tokens=length + added,
@@ -241,11 +252,6 @@ def load_tokenizer(
     )
 
 
-class _Encoded(msgspec.Struct, frozen=True):
-    ids: Ids
-    offsets: Offsets | None
-
-
 def _offsets_wanted(jobs: Sequence[TextJob]) -> bool:
     return any(job.params.return_token_offsets or job.mask_wanted for job in jobs)
 
@@ -272,40 +278,3 @@ def _tokens_of_array(ids: Ids) -> Tokens:
         fitted_text=None,
         original_num_tokens=len(ids),
     )
-
-
-def _clip(ranges: Sequence[CharSpan], shift: int, length: int) -> list[CharSpan]:
-    """Ranges that lie wholly in the kept part of the text, relative to it."""
-    moved = ((start - shift, stop - shift) for start, stop in ranges)
-    return [(start, stop) for start, stop in moved if start >= 0 and stop <= length]
-
-
-def _mask(tokens: _Encoded, spans: Sequence[CharSpan] | None, shift: int) -> Mask:
-    """1 for every token that covers a character of an assistant span."""
-    mask = np.zeros(len(tokens.ids), np.int8)
-    if tokens.offsets is None:  # an engine without places: the span is the whole text
-        mask[:] = bool(spans)
-        return mask
-    starts, stops = tokens.offsets[:, 0], tokens.offsets[:, 1]
-    for start, stop in spans or ():
-        mask[(starts < stop - shift) & (stops > start - shift)] = 1
-    return mask
-
-
-def _around(prefix: Ids, ids: Ids, suffix: Ids) -> Ids:
-    if not len(prefix) and not len(suffix):
-        return ids
-    return np.concatenate([prefix, ids, suffix])
-
-
-def _padded_mask(mask: Mask, before: int, after: int, learned: int) -> Mask:
-    """`mask` with special tokens around, the last of which may be learned."""
-    padded = np.pad(mask, (before, after))
-    padded[len(padded) - learned :] = 1
-    return padded
-
-
-def _padded(offsets: Offsets, before: int, after: int) -> Offsets:
-    """`offsets` with special tokens around, whose span is (0, 0), as in Hugging Face's
-    tokenizers."""
-    return np.pad(offsets, [(before, after), (0, 0)]) if before or after else offsets

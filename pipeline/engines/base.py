@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Protocol, TypeAlias
+from itertools import pairwise, starmap
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,13 @@ from promptmill.schemas.request import Ids, Offsets
 
 Splits: TypeAlias = npt.NDArray[np.int64]
 """Row boundaries, shape (rows + 1,)."""
+
+
+class RowTokens(NamedTuple):
+    """The tokens of one text."""
+
+    ids: Ids
+    offsets: Offsets | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +40,21 @@ class FlatTokens:
     def __len__(self) -> int:
         return len(self.splits) - 1
 
-    def row(self, index: int) -> tuple[Ids, Offsets | None]:
+    def row(self, index: int) -> RowTokens:
         """Views of one row's ids and offsets."""
-        cut = slice(int(self.splits[index]), int(self.splits[index + 1]))
-        return self.ids[cut], None if self.offsets is None else self.offsets[cut]
+        return self._part(int(self.splits[index]), int(self.splits[index + 1]))
 
-    def rows(self) -> Iterator[tuple[Ids, Offsets | None]]:
+    def rows(self) -> Iterator[RowTokens]:
         """`row` of every row, in order."""
-        for start, stop in pairwise(self.splits.tolist()):
-            cut = slice(start, stop)
-            yield self.ids[cut], None if self.offsets is None else self.offsets[cut]
+        return starmap(self._part, pairwise(self.splits.tolist()))
+
+    def _part(self, start: int, stop: int) -> RowTokens:
+        offsets = None if self.offsets is None else self.offsets[start:stop]
+        return RowTokens(self.ids[start:stop], offsets)
+
+
+TokensAndErrors: TypeAlias = tuple[FlatTokens, dict[int, RowError]]
+"""The tokens of a batch, and what went wrong with which of its texts."""
 
 
 @dataclass(slots=True)
@@ -105,9 +117,7 @@ class Engine(Protocol):
         """
 
 
-def encode_each(
-    engine: Engine, texts: Sequence[str], *, offsets: bool
-) -> tuple[FlatTokens, dict[int, RowError]]:
+def encode_each(engine: Engine, texts: Sequence[str], *, offsets: bool) -> TokensAndErrors:
     """Encode a batch in which texts may fail.
 
     Returns:
@@ -122,7 +132,7 @@ def encode_each(
 
 def keep_good_rows(
     encode: Callable[[Sequence[int]], FlatTokens], count: int, *, offsets: bool
-) -> tuple[FlatTokens, dict[int, RowError]]:
+) -> TokensAndErrors:
     """Encode all rows at once or, where a row fails, one by one.
 
     Args:

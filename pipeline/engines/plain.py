@@ -15,7 +15,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from promptmill.pipeline.engines.base import Engine, FlatTokens, Splits, keep_good_rows
+from promptmill.pipeline.engines.base import (
+    Engine,
+    FlatTokens,
+    Splits,
+    TokensAndErrors,
+    keep_good_rows,
+)
 from promptmill.pipeline.engines.load import choose_engine
 from promptmill.pipeline.engines.pool import backend_of, reference_pool, tokenizer_pool
 from promptmill.pipeline.engines.standins import GROUPS, StandIns, with_stand_ins
@@ -100,7 +106,7 @@ class PlainRanges:
 
     def encode_each(
         self, texts: Sequence[str], ranges: Sequence[Sequence[CharSpan]], *, offsets: bool
-    ) -> tuple[FlatTokens, dict[int, RowError]]:
+    ) -> TokensAndErrors:
         """Encode a batch in which texts may fail; as `base.encode_each`."""
 
         def encode(rows: Sequence[int]) -> FlatTokens:
