@@ -107,22 +107,23 @@ class Bench:
         """Both sizes once more; a failure is told and ends it for good."""
         for index, rows in enumerate(self._sizes[not contender.quick]):
             try:
-                source, result.rows[index] = self._source(rows, contender.source)
+                source, result.rows[index] = self._source(rows, contender.source), rows
                 result.runs[index].append(self._measure(contender, source))
             except Failed as error:
                 result.failed = str(error)
                 return
 
-    def _source(self, rows: int, kind: str) -> tuple[Path, int]:
+    def _source(self, rows: int, kind: str) -> Path:
         path = self._folder / f"{self._workload}-{rows}.jsonl"
-        count = workloads.write(self._workload, self._data, rows, path)
+        if not path.exists():
+            workloads.write(self._workload, self._data, rows, path)
         if kind == "rows":
-            return path, count
+            return path
         rendered = path.with_suffix(".rendered.jsonl")
         if not rendered.exists():
             program = [sys.executable, str(HERE / "frameworks.py"), "render"]
             self._run([*program, str(path), str(rendered), str(self._model)], path)
-        return rendered, count
+        return rendered
 
     def _measure(self, contender: Contender, source: Path) -> Cost:
         # A folder of its own for each run, so that no cache of an earlier one helps.

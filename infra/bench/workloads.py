@@ -56,14 +56,10 @@ def _turn(text: str, copy: int) -> str:
     return text if place < 0 else f"{text[place + 1 :]} {text[:place]}"
 
 
-def write(name: str, folder: Path | None, rows: int, target: Path) -> int:
-    """Write the first rows as a file; how many there were."""
-    count = 0
+def write(name: str, folder: Path | None, rows: int, target: Path) -> None:
+    """Write the first rows as a file."""
     with target.open("w", encoding="utf-8") as file:
-        for line in itertools.islice(lines(name, folder), rows):
-            file.write(line + "\n")
-            count += 1
-    return count
+        file.writelines(f"{line}\n" for line in itertools.islice(lines(name, folder), rows))
 
 
 def _generated(name: str) -> Iterator[dict[str, object]]:
